@@ -180,6 +180,7 @@ CASTS = {
     "by_parameters": "part-by-part",
     "by_apply": "part-by-part",
     "like_another": "part-by-part",
+    "by_default": "default-dtype",
     "by_a_table": "picked-optimizer",
     "by_name": "picked-optimizer",
 }

@@ -40,6 +40,17 @@ def test_a_buffer_that_follows_the_model_makes_wrong_angles() -> None:
     assert float((right - wrong).abs().mean()) > 0.05
 
 
+def test_no_region_raises_a_buffer_that_was_cast_with_its_model() -> None:
+    names: dict[str, Any] = {}
+    exec(compile(text_of("angles-in-16-bits/cast-with-the-model", "model.py"), "program", "exec"), names)
+    right = names["Rotary"](64)(torch.zeros(1, 1024))[0].double()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        wrong = names["Net"](64).bfloat16().rotary(torch.zeros(1, 1024))[0].double()
+        kept = names["Rotary"](64)(torch.zeros(1, 1024))[0].double()
+    assert float((right - wrong).abs().mean()) > 0.05
+    assert torch.equal(right, kept)
+
+
 @pytest.mark.parametrize("product", ["t[:, None] @ f[None]", "torch.matmul(t[:, None], f[None])"])
 def test_autocast_lowers_a_product_of_positions(product: str) -> None:
     t, f = torch.arange(1024).float(), torch.rand(32)

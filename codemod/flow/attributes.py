@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from ..releases.pins import allowed
 from ..torch.dtypes import FP32, Dtype
 from ..torch.half_words import weights_can_be_half
 from ..torch.tables.libraries import FLOAT32_TABLES, OUTPUT_ATTRIBUTES
@@ -35,10 +36,16 @@ def attribute_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
         source = frame.source(node, f"the scheduler keeps {name} in float32")
         return Value(Kind.TENSOR, (Atom(FP32, source=source, made=Made.TABLE),))
     if base.kind is Kind.TENSOR and name in OUTPUT_ATTRIBUTES:
-        return as_floating(base)
+        return Value(Kind.TENSOR) if name == "logits" and _are_raised(frame) else as_floating(base)
     if base.kind is Kind.TENSOR and name in SAME_DTYPE_ATTRIBUTES:
         return base
     return model_by_name(node) if base.kind is Kind.UNKNOWN else UNKNOWN_VALUE
+
+
+def _are_raised(frame: Frame) -> bool:
+    """Whether all releases of transformers that may run here are older than 4.46, which gives logits as computed."""
+    versions = allowed(frame.project, "transformers", frame.module.document.path)
+    return versions is not None and not versions.may_reach("4.46")
 
 
 def _said_here(frame: Frame, node: ast.Attribute, value: Value) -> Value:

@@ -66,13 +66,9 @@ def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.C
             continue
         if cast_dtype(project, module, call) not in HALVES or not stays_cast(module, call):
             continue  # what made the object is asked last: that leads to all who call this function
-        made = creations_of(project, module, call.func.value)
-        classes = [class_of(project, item.module, item.call.func) for item in made]
-        known = {ProjectClass(*item) for item in classes if item is not None}
-        if len(known) == 1 and None not in classes and all(flow_of(project).is_module(item) for item in known):
-            owner = known.pop()
-            if entries_of(project, module, call, owner):
-                yield call, owner
+        owner, _ = made_model(project, module, call) or (None, ())
+        if owner is not None and entries_of(project, module, call, owner):
+            yield call, owner
 
 
 def _may_be_entered(project: Project, module: ModuleNames, cast: ast.Call) -> bool:

@@ -37,6 +37,9 @@ class HalfRun:
     """One model that a program certainly runs in 16 bits: its weights are, or autocast computes in them."""
 
     owner: ProjectClass
+    module: ModuleNames
+    call: ast.Call
+    """What gave its weights their dtype."""
     cast: Place
     dtype: Dtype | None
     """What the weights are cast to; None for those that stay in float32."""
@@ -44,6 +47,8 @@ class HalfRun:
     """float32 tensors that meet 16-bit ones, in the order they run."""
     parts: tuple[ProjectClass, ...]
     """The classes of its modules that are entered, its own among them."""
+    functions: frozenset[ast.AST]
+    """The functions that are entered, and those that call the model."""
 
 
 def half_runs(project: Project) -> tuple[HalfRun, ...]:
@@ -51,8 +56,8 @@ def half_runs(project: Project) -> tuple[HalfRun, ...]:
     return project.fact(_half_runs)
 
 
-def weights_in_half(project: Project) -> Mapping[str, tuple[Place, Dtype]]:
-    """The symbols of weights (`classes.weights_atom`) that are 16-bit in some run; what casts them, and to what."""
+def weights_in_half(project: Project) -> Mapping[str, HalfRun]:
+    """The symbols of weights (`classes.weights_atom`) that are 16-bit in some run, with that run."""
     return project.fact(_weights_in_half)
 
 
@@ -61,12 +66,12 @@ def applied_in_runs(project: Project) -> Mapping[ast.AST, Application]:
     return project.fact(_applied_in_runs)
 
 
-def _weights_in_half(project: Project) -> dict[str, tuple[Place, Dtype]]:
-    found: dict[str, tuple[Place, Dtype]] = {}
+def _weights_in_half(project: Project) -> dict[str, HalfRun]:
+    found: dict[str, HalfRun] = {}
     for run in half_runs(project):
         if run.dtype is not None:
             for part in run.parts:
-                found.setdefault(flow_of(project).own_weights(part).symbol, (run.cast, run.dtype))
+                found.setdefault(flow_of(project).own_weights(part).symbol, run)
     return found
 
 
@@ -100,10 +105,12 @@ def _followed(
     source = Source(made[0].document.path, made[1], text)
     atom = Atom(dtype or FP32, made=Made.CAST if dtype is not None else Made.MODULE, source=source)
     run = Run(flow_of(project), dict.fromkeys(calls, Value(Kind.MODULE, (atom,), detail=owner)))
-    for holder in dict.fromkeys(module.scope_of(call).function.node for call in calls):
+    holders = dict.fromkeys(module.scope_of(call).function.node for call in calls)
+    for holder in holders:
         flow_of(project).followed_from(run, module, holder if isinstance(holder, FunctionNode) else None)
     parts = tuple(dict.fromkeys((owner, *run.owners)))
-    return HalfRun(owner, made[0].place(made[1], text), dtype, run.record, parts)
+    functions = frozenset((*holders, *run.functions))
+    return HalfRun(owner, *made, made[0].place(made[1], text), dtype, run.record, parts, functions)
 
 
 class Run:
@@ -115,12 +122,17 @@ class Run:
         self.record = Record()
         self.models = models
         self._analysis = analysis
-        self._done: dict[object, Interpretation] = {}
+        self._done: dict[tuple[FunctionNode, object], Interpretation] = {}
         self._followed = 0
         self._is_inside = False
         """Whether one of the models is entered, not only the code around it."""
         self.owners: dict[ProjectClass, None] = {}
         """The classes of the modules whose methods were entered, and those that these inherit from."""
+
+    @property
+    def functions(self) -> Iterator[ast.AST]:
+        """The functions that were entered."""
+        return (key[0] for key in self._done)
 
     def applied(
         self,
@@ -147,7 +159,7 @@ class Run:
     ) -> Interpretation:
         """The interpretation of a function for some arguments; nothing where it calls itself with the same."""
         open_state = state.state if state.state is not Autocasting.MAYBE else Autocasting.OFF
-        key = (target.node, open_state, receiver, tuple(sorted(given.items(), key=lambda item: item[0])))
+        key = (target.node, (open_state, receiver, tuple(sorted(given.items(), key=lambda item: item[0]))))
         if key not in self._done:
             self._followed += 1
             if self._followed > MAX_CALLS:

@@ -93,11 +93,19 @@ def _register(frame: Frame, node: ast.Call, receiver: Value, positional: list[No
     place = place_of(node.func.value) if isinstance(node.func, ast.Attribute) else None
     if place == "self" and own is not None and positional and isinstance(positional[0][0], ast.Constant):
         name = str(positional[0][0].value)
-        value = (
-            positional[1][1] if len(positional) > 1 else next((item[2] for item in named if item[0] == "tensor"), None)
-        )
-        if value is not None:
-            frame.put(f"self.{name}", registered_buffer(value, own))
+        given = [*positional[1:2], *((item[1], item[2]) for item in named if item[0] == "tensor")]
+        for written, value in given[:1]:
+            unknown = value.kind is Kind.TENSOR and not value.atoms
+            held = value.with_atoms((own,)) if unknown and _is_quotient(written) else registered_buffer(value, own)
+            frame.put(f"self.{name}", held)
+
+
+def _is_quotient(node: ast.expr) -> bool:
+    """Whether a number or tensor is floating, since it is made by a true division."""
+    if not isinstance(node, ast.BinOp):
+        return False
+    arithmetic = isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Pow)
+    return isinstance(node.op, ast.Div) or (arithmetic and (_is_quotient(node.left) or _is_quotient(node.right)))
 
 
 def _cast_module(

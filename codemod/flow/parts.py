@@ -12,6 +12,8 @@ from ..source.project import Project
 from ..source.slim_nodes import is_read
 from .classes import ProjectClass, is_torch_module
 
+MAX_PARTS = 200
+"""Classes that are looked into for one model."""
 MAX_HOPS = 3
 """Helper functions through which a constructor makes its parts."""
 
@@ -19,6 +21,17 @@ MAX_HOPS = 3
 def parts_of(project: Project, owner: ProjectClass) -> tuple[ProjectClass, ...]:
     """The bases of a model class, and the model classes that its body or helpers of its constructor name."""
     return project.memo(_parts_of, owner)
+
+
+def all_parts(project: Project, owner: ProjectClass) -> Iterator[ProjectClass]:
+    """A class, its parts, and theirs."""
+    seen, waiting = set[ProjectClass](), [owner]
+    while waiting and len(seen) < MAX_PARTS:
+        current = waiting.pop()
+        if current not in seen:
+            seen.add(current)
+            yield current
+            waiting += parts_of(project, current)
 
 
 def _parts_of(project: Project, owner: ProjectClass) -> tuple[ProjectClass, ...]:

@@ -7,7 +7,7 @@ import ast
 from ..flow.analysis import flow_of
 from ..flow.classes import ProjectClass
 from ..flow.half_classes import made_model
-from ..flow.parts import parts_of
+from ..flow.parts import all_parts, parts_of
 from ..purpose.entered import way_inside
 from ..purpose.runs import Run
 from ..python.callers import callers_of
@@ -30,12 +30,28 @@ def can_be_inside(project: Project, run: Run, module: ModuleNames, node: ast.AST
     if owner is not None and flow_of(project).is_module(ProjectClass(module, owner)):
         named = module in run.starts or is_named(project, owner)
         others = _runs_only_others(project, run.region, ProjectClass(module, owner))
-        return named and not others and not _is_in_another_model(project, run, module, node)
+        beside = run.region is not None and _is_called_beside(project, run.region, ProjectClass(module, owner))
+        return named and not (others or beside) and not _is_in_another_model(project, run, module, node)
     region = run.region
     if region is None or region.form not in AROUND or way_inside(project, module, node) is not None:
         return True
     function = module.scope_of(node).function.node
     return isinstance(function, FunctionNode) and _is_called_by_a_model(project, region, module, function)
+
+
+def _is_called_beside(project: Project, region: Autocast, owner: ProjectClass) -> bool:
+    """Whether the function around a region calls a model that holds this class, and none in the region is known to."""
+    called = project.memo(_models_called, region) if region.form == "with" else ()
+    found = [inside for model, inside in called if owner in all_parts(project, model)]
+    return bool(found) and not any(found)
+
+
+def _models_called(project: Project, region: Autocast) -> tuple[tuple[ProjectClass, bool], ...]:
+    """The models that the function around a region calls, and whether the region is around the call."""
+    module, body = region.module, region.module.statement_of(region.node)
+    calls = (item for item in ast.walk(module.scope_of(region.node).function.node) if isinstance(item, ast.Call))
+    made = ((made_model(project, module, call), body in module.ancestors(call)) for call in calls)
+    return tuple((model[0], inside) for model, inside in made if model is not None)
 
 
 def _is_in_another_model(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:

@@ -72,7 +72,7 @@ def half_weights(
     if isinstance(model, ast.Name) and model.id == "self":
         return _of_receiver(project, module, before, later=later)
     ways: dict[ast.Call, list[Creation]] = {}
-    for made in creations_of(project, module, model) or _of_cast(module, model, before):
+    for made in _unsharded(project, creations_of(project, module, model)) or _of_cast(module, model, before):
         ways.setdefault(made.call, []).append(made)
     found = [changes_of(project, module, made_by, before, later=later) for made_by in ways.values()]
     found = [list(_under(known, each, function_of(module, before))) for each in found]
@@ -93,6 +93,19 @@ def _under(known: Facts, changes: Sequence[Change], function: ast.AST) -> Iterat
             yield change
         elif not any((text, not holds) in known for text, holds in facts):
             yield replace(change, given=()) if facts <= known else change
+
+
+def _unsharded(project: Project, made_by: Sequence[Creation]) -> list[Creation]:
+    """What made a model that FSDP holds: it shards the weights as they are."""
+    found: list[Creation] = []
+    for made in made_by:
+        sharding = (made.module.qualified(made.call.func) or "").endswith("fsdp.FullyShardedDataParallel")
+        if sharding and made.call.args:
+            inner = creations_of(project, made.module, made.call.args[0])
+            found += [replace(item, names=(*made.names, *item.names)) for item in inner]
+        else:
+            found.append(made)
+    return found
 
 
 def _like_another(project: Project, change: Change, hops: int) -> Change:

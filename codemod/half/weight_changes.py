@@ -25,6 +25,7 @@ from ..trainers.reading.trained_loads import COMPOUND, may_recast, mentions
 from .built_half import built_in
 from .casts_of_each import cast_of_each
 from .checkpoints import stored_dtype
+from .default_dtypes import setter_of
 
 KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 """What puts adapters on a model in the dtype of its weights: a function of peft 0.21.2, and the method of diffusers
@@ -34,6 +35,7 @@ FROZEN = ("requires_grad", "freeze")
 CASTS = (*WEIGHT_CASTS, "to")
 KEEPING = (*SAME_COMPUTATION, "prepare", "setup_module")
 """Wrappers that leave the weights as they are."""
+IN_FLOAT32 = (Scenario(FP32),)
 KEPT = (Scenario(None),)
 """The dtype of before."""
 
@@ -73,12 +75,13 @@ def changes_of(
         for change in _of_statement(project, mention, set(found)):
             found.setdefault(change.node, change)
     rank = {node: index for index, node in enumerate([function_of(first.module, first.call), *holders])}
-    inside = {change.node for change in loaded}
+    inside = {change.node: index for index, change in enumerate(loaded)}
 
     def when(change: Change) -> tuple[int, tuple[int, int], int]:
         node, there = (first.call, first.module) if change.node in inside else (change.node, change.module)
         around = (rank[item] for item in there.ancestors(node) if item in rank and not isinstance(item, ast.Module))
-        return next(around, 0), position(node), len(ast.unparse(change.node))  # of x.half().to(...) the inner first
+        size = len(ast.unparse(change.node)) if change.node not in inside else inside[change.node]
+        return next(around, 0), position(node), size  # of x.half().to(...) the inner first
 
     return sorted(found.values(), key=when)
 
@@ -115,12 +118,20 @@ def _mentions(made: Creation, trains: ModuleNames, optimizer: ast.Call, *, later
 def _loaded(project: Project, made: Creation) -> Iterator[Change]:
     given = _guards(project, made.module, made.call)
     if load_at(project, made.module, made.call) is None and not is_cast(made.call):
-        yield Change(made.module, made.call, (Scenario(FP32),), given)
-        for built in built_in(project, made.module, made.call):
+        inside = list(built_in(project, made.module, made.call))
+        setter = setter_of(project, made) if not inside else None
+        yield _by_default(project, *setter, given) if setter else Change(made.module, made.call, IN_FLOAT32, given)
+        for built in inside:
             inner = _guards(project, built.module, built.call)
             yield Change(built.module, built.call, _asked(project, built.module, built.call), inner, part=built.part)
     else:
         yield Change(made.module, made.call, _asked(project, made.module, made.call), given)
+
+
+def _by_default(project: Project, module: ModuleNames, setter: ast.Call, given: tuple[Given, ...]) -> Change:
+    """The default dtype, which all that is made later has."""
+    values = scenarios_of(project, module, setter.args[0])
+    return Change(module, setter, tuple(map(_named, values)), (*given, *_guards(project, module, setter)))
 
 
 def _asked(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scenario, ...]:
@@ -133,7 +144,7 @@ def _asked(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scena
     stored = stored_dtype(project, load)
     if stored is not None:
         return (Scenario(stored),)
-    values = scenarios_of(project, module, load.node) if load.node is not None else (Scenario(FP32),)
+    values = scenarios_of(project, module, load.node) if load.node is not None else IN_FLOAT32
     named = tuple(map(_named, values))
     unknown = load.node is not None and all(isinstance(item.value, Unknown) for item in named)
     return _written(project, module, load.node) or named if unknown and load.node is not None else named

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..purpose.decided import CERTAIN, Decided, decided, of_machine
 from ..source.project import Project
@@ -38,7 +38,8 @@ def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State |
             continue
         is_whole = state is not None and not state.change.part
         thawed = change.is_adapter or (change.is_unfreezing and is_whole)
-        adapted, frozen = adapted or change.is_adapter, (frozen or change.is_freezing) and not thawed
+        freezes = change.is_freezing and not _is_optional(project, change, known)
+        adapted, frozen = adapted or change.is_adapter, (frozen or freezes) and not thawed
         if change.values and all(item.value is None for item in change.values):
             continue
         half = _half(project, change, dtype, known)
@@ -64,6 +65,12 @@ def _is_off(project: Project, change: Change, known: Decided) -> bool:
     needed = decided(project, change.module, change.given, known)
     off = needed is not None and needed.open and not known.open
     return off and not (change.is_adapter and needed is not None and needed.by_default)
+
+
+def _is_optional(project: Project, change: Change, known: Decided) -> bool:
+    """Whether a run that the project states leaves a change out."""
+    ways = (decided(project, change.module, (replace(item, equal=not item.equal),), known) for item in change.given)
+    return any(item is not None and not item.open for item in ways)
 
 
 def _half(project: Project, change: Change, dtype: Dtype, known: Decided) -> Decided | None:

@@ -60,7 +60,7 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
             found = [] if machine else _values(project, module, item) or []
             if not found and not machine:
                 return None
-            fitting = [source for source in found if _fits(source.value, item)]
+            fitting = [source for source in found if fits(source.value, item)]
             place = fitting[0].place(f"{item.text} is {_shown(fitting[0].value)} here") if fitting else None
             places = (*places, place) if place is not None and place not in places else places
             if not (fitting or machine):
@@ -80,7 +80,7 @@ def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> boo
 def is_ruled_out(project: Project, module: ModuleNames, item: Given) -> bool:
     """Whether the project states values for a setting, and a condition holds with none of them; tests of None aside."""
     found = _values(project, module, item) if None not in item.values else None
-    return bool(found) and not any(_fits(source.value, item) for source in found or ())
+    return bool(found) and not any(fits(source.value, item) for source in found or ())
 
 
 def of_machine(project: Project, module: ModuleNames, item: Given) -> bool | None:
@@ -125,7 +125,8 @@ def _near(project: Project, module: ModuleNames) -> Iterator[ModuleNames]:
     yield from (other for other in connected_modules(project, module) if other is not module)
 
 
-def _fits(value: Constant, item: Given) -> bool:
+def fits(value: Constant, item: Given) -> bool:
+    """Whether a condition holds with a value."""
     return any(_is_same(value, wanted, item.text) for wanted in item.values) == item.equal
 
 
@@ -136,7 +137,7 @@ def _is_same(value: Constant, wanted: Constant, text: str) -> bool:
         return as_dtype(value) == wanted
     if isinstance(value, str) and isinstance(wanted, str) and text.endswith(".lower()"):
         return value.lower() == wanted
-    return value == wanted
+    return value == wanted or (isinstance(value, str) and value == str(wanted))
 
 
 def _is_on(value: Constant) -> bool:

@@ -12,7 +12,7 @@ from ..source.project import Project
 from ..torch.dtypes import Given
 from ..torch.scalers import Scaler
 from ..trainers.reading.shown_flags import shown_values
-from .decided import is_ruled_out
+from .decided import fits, is_ruled_out
 from .regimes import conditions_of
 
 
@@ -31,11 +31,11 @@ def is_given(project: Project, module: ModuleNames, asked: Iterable[Given]) -> b
 
 
 def is_documented(project: Project, module: ModuleNames, item: Given) -> bool:
-    """Whether a launch line in a read-me, or the head of the file, shows the option that the test asks for."""
+    """Whether a launch line in a read-me, or the head of the file, gives the option what the test asks for."""
     name, node = item.text.rpartition(".")[2], item.node
     if isinstance(node, ast.Attribute) and not may_hold_settings(project, module, node.value):
         return False
-    return name.isidentifier() and next(shown_values(project, module, name), None) is not None
+    return name.isidentifier() and any(not value or fits(value, item) for value in shown_values(project, module, name))
 
 
 def is_check(module: ModuleNames, node: ast.AST) -> bool:

@@ -12,13 +12,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..model import Place
+from ..python.bindings import only_value
 from ..python.callers import callers_of
+from ..python.conditions import conditions_in
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..python.reach import Reached, reached
 from ..releases.manifests import directory_of, is_manifest
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
-from ..torch.dtypes import BF16, FP16, Dtype
+from ..torch.dtypes import BF16, FP16, FP32, Dtype
 from ..trainers.framework import FAMILIES
 from ..trainers.reading.precision import HALVES, precision_of
 from ..trainers.reading.run_members import Member
@@ -26,6 +28,7 @@ from ..trainers.reading.run_members import Run as Launch
 from ..trainers.reading.runs import runs_of as launches_of
 from .decided import is_switched_off
 from .files import is_test, purpose_of
+from .given import is_given
 from .imports import imported_modules, importers_of, reached_from
 from .outcomes import can_come_out
 from .proved_reach import MAX_HOPS, can_run, is_reached
@@ -107,13 +110,22 @@ def is_switched_on(project: Project, run: Run) -> bool:
 
 
 def can_be_open(project: Project, region: Autocast) -> bool:
-    """Whether a region is switched on in some run, as far as its switch and the tests around it tell."""
+    """Whether a region is switched on in some run, as far as its switch, its dtype and the tests around it tell."""
     return project.memo(_can_be_open, region)
 
 
 def _can_be_open(project: Project, region: Autocast) -> bool:
     switch, module = region.enabled_node, region.module
-    return (switch is None or can_come_out(project, module, switch, True)) and can_run(project, module, region.node)
+    body = getattr(module.statement_of(region.node), "body", ()) if region.form == "with" else ()
+    if body and all(isinstance(item, FunctionNode) for item in body):
+        return False  # what is defined in a region runs later, where it is closed
+    if not (switch is None or can_come_out(project, module, switch, True)) or not can_run(project, module, region.node):
+        return False
+    conditions = conditions_in(project, module)
+    asked = conditions.given(only_value(module, switch) or switch, True) if switch is not None else ()
+    asked = (*asked, *conditions.path_given(region.node, module.scope_of(region.node)))
+    lowering = (item for item in dtype_scenarios(project, region) if item.value != FP32)
+    return any(is_given(project, module, (*asked, *item.given)) for item in lowering)
 
 
 def uses(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:

@@ -61,7 +61,7 @@ class Conditions:
         scope = self.module.scope_of(test)
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             return self._comparison(test, holds, scope)
-        if isinstance(test, ast.Name | ast.Attribute) or _is_question(test):
+        if isinstance(test, ast.Name | ast.Attribute | ast.Subscript) or _is_question(test):
             return (Given(ast.unparse(test), (True,), holds, test, scope),)
         return ()
 

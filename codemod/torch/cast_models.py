@@ -13,7 +13,7 @@ from .weight_changes import may_change_back
 
 def stays_cast(module: ModuleNames, cast: ast.Call) -> bool:
     """Whether nothing below ``cast`` in its function gives the object (a name or attribute) another dtype."""
-    later = _later_statements(module, cast)
+    later = later_statements(module, cast)
     used = bool(later) or any(applied_at_once(module, cast))
     return used and not any(may_change_back(item, name) for name, items in later.items() for item in items)
 
@@ -61,7 +61,7 @@ def applied_at_once(module: ModuleNames, cast: ast.Call) -> Iterator[tuple[str, 
         yield name, call
 
 
-def _later_statements(module: ModuleNames, cast: ast.Call) -> dict[str, list[ast.stmt]]:
+def later_statements(module: ModuleNames, cast: ast.Call) -> dict[str, list[ast.stmt]]:
     """The statements below ``cast`` that mention what it casts, by each name that this has."""
     statement = module.statement_of(cast)
     return {

@@ -36,7 +36,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.flow.classes import ProjectClass
-from ...codemod.flow.parts import parts_of
+from ...codemod.flow.parts import all_parts
 from ...codemod.half.half_weights import models_of
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.python.creations import Creation, creations_of
@@ -49,7 +49,6 @@ from .half_optimizers import HalfOptimizer, half_optimizers
 NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm")
 OF_TORCHVISION = ("resnet", "resnext", "wide_resnet", "densenet", "mobilenet", "efficientnet", "regnet", "shufflenet")
 """Beginnings of the names of torchvision's models with batch norm."""
-MAX_CLASSES = 60
 CAST_BACK = """for part in {model}.modules():
     if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
         part.float()"""
@@ -101,17 +100,8 @@ def _norm_made(project: Project, made: Creation) -> str | None:
 
 def _norm_of_class(project: Project, owner: ProjectClass) -> str | None:
     """The batch norm that a class, or one of its parts, creates without a condition."""
-    waiting, seen = [owner], set[ProjectClass]()
-    while waiting and len(seen) < MAX_CLASSES:
-        current = waiting.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        found = _named_in(current.module, current.scope.node)
-        if found is not None:
-            return found
-        waiting += parts_of(project, current)
-    return None
+    found = (_named_in(part.module, part.scope.node) for part in all_parts(project, owner))
+    return next((item for item in found if item is not None), None)
 
 
 def _named_in(module: ModuleNames, where: ast.AST) -> str | None:

@@ -11,6 +11,7 @@ from ...codemod.flow.lattice import Atom, Kind, Role
 from ...codemod.half.atom_places import atom_places, steps_can_run
 from ...codemod.half.half_here import Half
 from ...codemod.half.half_weights import HalfWeights
+from ...codemod.purpose.decided import is_switched_off
 from ...codemod.purpose.entered import way_inside
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
@@ -29,8 +30,11 @@ def certainly_half(project: Project, module: ModuleNames, node: ast.expr) -> Hal
     if None in dtypes or not steps_can_run(project, value.atoms):
         return None
     known = weights_in_half(project)
-    casts = tuple(dict.fromkeys(known[atom.symbol][0] for atom in value.atoms if atom.symbol in known))
-    places = tuple(dict.fromkeys((*casts, *atom_places(project, value.atoms))))
+    runs = dict.fromkeys(known[atom.symbol] for atom in value.atoms if atom.symbol in known)
+    function = module.scope_of(node).function.node
+    if any(function not in run.functions or is_switched_off(project, run.module, run.call) for run in runs):
+        return None
+    places = tuple(dict.fromkeys((*(run.cast for run in runs), *atom_places(project, value.atoms))))
     return Half(frozenset(item for item in dtypes if item is not None), True, places)
 
 
@@ -47,4 +51,4 @@ def _dtype(project: Project, atom: Atom) -> Dtype | None:
     if atom.dtype is not None:
         return atom.dtype if atom.dtype in HALVES else None
     known = weights_in_half(project).get(atom.symbol) if atom.role is Role.WEIGHTS else None
-    return known[1] if known is not None else None
+    return known.dtype if known is not None else None

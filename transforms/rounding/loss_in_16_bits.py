@@ -26,7 +26,8 @@ bytes for each logit.
 ## Not flagged
 
 Logits that are cast before; losses that no training program of the project comes to, by calls, arguments and stated
-settings, or only where a package is missing (`except ImportError`); files that open an autocast region, or make what
+settings, or only where a package is missing (`except ImportError`); fewer than 1,000 classes, where the last layer is
+known; releases of transformers before 4.46, which cast their logits; files that open an autocast region, or make what
 may (`Accelerator`, `Trainer`), beside the loss or the cast; models of other libraries than transformers and diffusers,
 which may return another dtype than their weights have; entropies (logarithms times their own probabilities); code
 without gradients; dtypes that are not certain; softmax inside of attention, whose few classes lose little.
@@ -43,17 +44,22 @@ from ...codemod.model import Finding, Fix, Rule
 from ...codemod.purpose.files import purpose_of
 from ...codemod.purpose.runs import is_trained
 from ...codemod.python.bindings import only_value
-from ...codemod.python.creations import only_call
+from ...codemod.python.creations import known_creations, only_call
+from ...codemod.python.functions import class_of, method_of
 from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.numbers import number_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import is_without_gradients
 from .certain_halves import certainly_half
-from .trained_classes import may_open_regions
+from .trained_classes import call_behind, may_open_regions
 
-FUNCTIONS = ("cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp", "binary_cross_entropy_with_logits")
-CLASSES = ("CrossEntropyLoss", "NLLLoss", "LogSoftmax", "KLDivLoss", "BCEWithLogitsLoss")
+FUNCTIONS = ("cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp")
+CLASSES = ("CrossEntropyLoss", "NLLLoss", "LogSoftmax", "KLDivLoss")
 WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16")
 
+MANY = 1000
+"""Classes from which the logarithms are large enough to be rounded by much."""
+MAX_HOPS = 4
 MEASURED = {"bfloat16": "0.062", "float16": "0.008"}
 """Absolute error of a cross entropy over 50,000 classes, as in the manual's table."""
 
@@ -96,7 +102,9 @@ def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -
     half = certainly_half(project, module, logits)
     if half is None or is_without_gradients(module, call) or _may_be_lowered(project, module, half):
         return
-    if (name == "log_softmax" and _is_of_entropy(module, call)) or not is_trained(project, module, call):
+    if (name == "log_softmax" and _is_of_entropy(module, call)) or _has_few_classes(project, module, logits, MAX_HOPS):
+        return
+    if not is_trained(project, module, call):
         return
     dtypes = " or ".join(sorted(dtype.name for dtype in half.dtypes))
     off = MEASURED["bfloat16" if "bfloat16" in dtypes else "float16"]
@@ -106,6 +114,25 @@ def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -
     )
     fix = Fix.unsafe("float32", "the logits are cast to float32: 4 bytes each", module.append(logits, ".float()"))
     yield rule.at(module, call, message, half.why, [fix])
+
+
+def _has_few_classes(project: Project, module: ModuleNames, logits: ast.expr, hops: int) -> bool:
+    """Whether the last layer is known and gives few logits, or the model is one of transformers that sorts texts."""
+    logits = only_value(module, logits) or logits
+    call = call_behind(module, logits.value if isinstance(logits, ast.Attribute) else logits)
+    for made in known_creations(project, module, call.func) if call is not None and hops else ():
+        sizes = [item.value for item in made.call.keywords if item.arg == "out_features"] or made.call.args[1:2]
+        of_linear = made.module.qualified(made.call.func) == "torch.nn.Linear"
+        number = number_of(project, made.module, sizes[0]) if of_linear and sizes else None
+        owner = class_of(project, made.module, made.call.func)
+        target = method_of(project, *owner, "forward") if owner is not None else None
+        returned = target.module.returns_of(target.node) if target is not None else []
+        inner = ((target.module, item.value) for item in returned if target is not None and item.value is not None)
+        if (number is not None and number < MANY) or "Classification" in ast.unparse(made.call.func):
+            return True
+        if any(_has_few_classes(project, there, value, hops - 1) for there, value in inner):
+            return True
+    return False
 
 
 def _is_of_entropy(module: ModuleNames, call: ast.Call) -> bool:

@@ -55,7 +55,7 @@ def may_open_regions(project: Project, module: ModuleNames) -> bool:
 
 def output_of_trained(project: Project, module: ModuleNames, node: ast.expr) -> HalfWeights | None:
     """The 16-bit weights whose dtype a tensor has in some training: it is what a call of that model gives back."""
-    call = _call_behind(module, node)
+    call = call_behind(module, node)
     made_by = known_creations(project, module, call.func) if call is not None else ()
     known, analysis = project.fact(_trained_classes) if made_by else {}, flow_of(project)
     for made in made_by:
@@ -66,18 +66,18 @@ def output_of_trained(project: Project, module: ModuleNames, node: ast.expr) -> 
     return None
 
 
-def _call_behind(module: ModuleNames, node: ast.expr, hops: int = 0) -> ast.Call | None:
+def call_behind(module: ModuleNames, node: ast.expr, hops: int = 0) -> ast.Call | None:
     """``model(x)`` of ``model(x).flatten(0, 1)``, ``logits[:, -1]`` and the like."""
     if hops > MAX_HOPS:
         return None
     if isinstance(node, ast.Name):
         bindings = module.scope_of(node).lookup(node.id)
         value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
-        return _call_behind(module, value, hops + 1) if value is not None else None
+        return call_behind(module, value, hops + 1) if value is not None else None
     if isinstance(node, ast.Subscript):
-        return _call_behind(module, node.value, hops + 1)
+        return call_behind(module, node.value, hops + 1)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in VIEWS:
-        return _call_behind(module, node.func.value, hops + 1)
+        return call_behind(module, node.func.value, hops + 1)
     is_model = isinstance(node, ast.Call) and len(attribute_chain(node.func) or ()) in (1, 2)
     return node if is_model and isinstance(node, ast.Call) else None
 

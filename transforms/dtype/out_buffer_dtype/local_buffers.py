@@ -75,7 +75,7 @@ def _in_function(
 
 def _casts(project: Project, mismatch: Mismatch) -> tuple[Place, ...]:
     """What casts the model that makes an operand 16-bit."""
-    return tuple(weights_in_half(project)[item][0] for item in mismatch.halved)
+    return tuple(weights_in_half(project)[item].cast for item in mismatch.halved)
 
 
 def _mismatches(project: Project, module: ModuleNames, done: Interpretation) -> Iterator[Mismatch]:

@@ -16,10 +16,10 @@ PyTorch 2.13:
 
 An angle is large and only what is left of it after full turns counts: around 2,048 bfloat16 numbers are 8 apart, more
 than a turn. Ways into it: `torch.arange(n, dtype=x.dtype)` and `t.type_as(inv_freq)` where that is 16-bit, an
-`inv_freq` buffer that `model.to(torch.bfloat16)` converts, `inv_freq.to(x.dtype)` of activations, timesteps that a
-caller casts (`model(x, timesteps=t.to(weight_dtype))`), and `@`, `matmul` and `einsum` inside an autocast region,
-which lowers them whatever their operands are (`torch.outer` and `*` are left alone). Threads:
-EleutherAI/gpt-neox#1003, huggingface/transformers#25681, #27700, #29285, huggingface/diffusers#13922.
+`inv_freq` buffer that `model.to(torch.bfloat16)` converts (no region raises it again), `inv_freq.to(x.dtype)` of
+activations, timesteps that a caller casts (`model(x, timesteps=t.to(weight_dtype))`), and `@`, `matmul` and `einsum`
+inside an autocast region, which lowers them whatever their operands are (`torch.outer` and `*` are left alone).
+Threads: EleutherAI/gpt-neox#1003, huggingface/transformers#25681, #27700, #29285, huggingface/diffusers#13922.
 
 ## Fix
 
@@ -30,15 +30,17 @@ may have got used to it. Elsewhere: compute the table in float32 (`.float()`, au
 
 ## Not flagged
 
-Tables that are computed in float32 and cast at the end; tables that a constructor makes, where no region is open, and
-that are made again only where a length exceeds them; trainers whose precision opens no region of the project's own
-(DeepSpeed casts the weights instead); float64 factors, which autocast leaves alone; regions whose body only calls
-models that are known and do not hold this code; products with powers (`1 / 10000**i`), which autocast
-computes in float32; rows and columns of a grid, which are few; coordinates, also where
-the divisor counts channels; angles that come from no positions, timesteps or frequencies (a
-network with sines); dtypes that are not certain; up to 128 positions, each of which is exact; the dtype of activations
-in a region where nothing shows that they are lowered; code that no training program of the project comes to by names,
-calls, arguments and stated settings, or only where a package is missing (`except ImportError`).
+Tables that are computed in float32 and cast at the end; tables that a constructor makes, where no region is open,
+and that are made again only where a length exceeds them; regions that settings leave off in all runs that the
+project states; buffers that are cast back with a part of the model; trainers whose precision opens no region of the
+project's own (DeepSpeed casts the weights instead); float64 factors, which autocast leaves alone; regions whose
+body only calls models that are known and do not hold this code; tables that a model makes beside the region that it
+opens; regions around definitions; products with powers (`1 / 10000**i`), which autocast computes in float32; rows
+and columns of a grid, which are few; coordinates, also where the divisor counts channels; angles that come from no
+positions, timesteps or frequencies (a network with sines); dtypes that are not certain; up to 128 positions, each
+of which is exact; the dtype of activations in a region where nothing shows that they are lowered; code that no
+training program of the project comes to by names, calls, arguments and stated settings, or only where a package is
+missing (`except ImportError`).
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.flow.analysis import flow_of
-from ....codemod.flow.frame import ASSUMED
-from ....codemod.flow.lattice import Kind
+from ....codemod.flow.frame import ASSUMED, OUTSIDE
+from ....codemod.flow.lattice import Kind, Role
 from ....codemod.half.half_here import Half, half_here
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
@@ -62,6 +64,7 @@ from .angle_fixes import fix_of
 from .angle_origins import Origin, origin_of
 from .asked_dtypes import cast_by_caller, cast_to_activations, is_of_power
 from .first_tables import is_made_at_construction
+from .half_buffers import half_buffers
 
 TURNING = ("cos", "sin", "polar")
 WORDS = ("bfloat16", "float16", ".half(", "autocast", "bf16", "fp16")
@@ -145,8 +148,17 @@ def _is_short(project: Project, module: ModuleNames, origin: Origin) -> bool:
 
 def _of_weights(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
     """Why it has the dtype of 16-bit weights: a constructor runs before they are cast."""
-    half = certainly_half(project, module, node)
+    half = certainly_half(project, module, node) or _of_buffers(project, module, node)
     return None if half is None or is_made_at_construction(project, module, node) else half
+
+
+def _of_buffers(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
+    value = flow_of(project).value_at(module, node, OUTSIDE)
+    found = [half_buffers(project).get(atom.symbol) for atom in value.atoms if atom.role is Role.WEIGHTS]
+    known = [item for item in found if item is not None]
+    if value.kind is not Kind.TENSOR or not known or len(known) < len(value.atoms):
+        return None
+    return Half(frozenset(dtype for _, dtype in known), True, tuple(dict.fromkeys(place for place, _ in known)))
 
 
 def _is_lowered(project: Project, module: ModuleNames, node: ast.expr) -> bool:

@@ -103,7 +103,10 @@ def behind(module: ModuleNames, node: ast.expr, *, products: bool = False) -> It
 
 
 def _sources(module: ModuleNames, node: ast.expr) -> Iterator[ast.expr]:
-    if isinstance(node, ast.Name):
+    scaled = [item for item in _sides(node) if not _is_number(item)]
+    if len(scaled) == 1:
+        yield from scaled
+    elif isinstance(node, ast.Name):
         bindings = [item for item in module.scope_of(node).lookup(node.id) if item.value is not None]
         yield from (item.value for item in bindings[:3] if item.kind == "assign" and item.value is not None)
     elif isinstance(node, ast.Subscript):
@@ -117,12 +120,23 @@ def _sources(module: ModuleNames, node: ast.expr) -> Iterator[ast.expr]:
 
 def _factors(module: ModuleNames, node: ast.expr) -> tuple[ast.expr, ...]:
     """The factors of ``a * b``, ``a @ b``, ``torch.outer(a, b)``, ``torch.einsum("i,j->ij", a, b)``."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.MatMult | ast.Div):
-        return (node.left, node.right)
+    sides = _sides(node)
+    if sides:
+        return () if any(map(_is_number, sides)) else sides
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PRODUCTS:
         tensors = [item for item in node.args if not isinstance(item, ast.Constant)]
         return tuple(tensors if module.qualified(node.func) is not None else [node.func.value, *tensors])
     return ()
+
+
+def _sides(node: ast.expr) -> tuple[ast.expr, ...]:
+    product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.MatMult | ast.Div)
+    return (node.left, node.right) if product and isinstance(node, ast.BinOp) else ()
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether a factor only scales: ``-1 * angles``, ``angles * 2``."""
+    return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
 
 
 def _words(module: ModuleNames, node: ast.expr) -> Iterator[str]:

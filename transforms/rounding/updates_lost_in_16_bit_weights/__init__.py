@@ -42,7 +42,8 @@ optimizer), `stochastic` [display-only] (an optimizer that rounds at random, rig
 steps (4 bytes for each weight), as DeepSpeed's bf16 and FSDP over float32 parameters do.
 
 A model is followed from where it is loaded or cast to the optimizer: through functions, attributes, constructors,
-lists of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`. Options count with the
+lists of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`; a default dtype
+(`torch.set_default_dtype(torch.bfloat16)`) counts for what is made after it. Options count with the
 values that launch lines, files or defaults give them, tests of the machine as on a GPU that has bfloat16;
 `torch_dtype="auto"` with names of checkpoints that are known. Of a class that a table, a function or `getattr` picks,
 all that it can be have to lose updates. A launch by accelerate counts where it says `--multi_gpu`: otherwise a user's
