@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ....codemod.half.stepped_weights import models_of_optimizer, weights_of_optimizer
 from ....codemod.purpose.training import training_modules
+from ....codemod.python.creations import called_name
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import calls_of, function_of, position
 from ....codemod.source.project import Project
@@ -14,6 +15,7 @@ from ....codemod.torch.api import WEIGHT_CASTS
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ....codemod.trainers.writing.moves import Move
 from .half_kernels import half_only_kernel
+from .loaded_weights import SETTERS
 from .spelling import argument_set, respelled_cast
 from .training_autocasts import training_regions
 
@@ -61,8 +63,8 @@ def _optimizers(module: ModuleNames) -> Iterator[ast.Call]:
 
 def _cast_weights(project: Project, module: ModuleNames, made: ast.Call, dtype: Dtype) -> Iterator[Move]:
     half = weights_of_optimizer(project, module, made, dtype)
-    if half is None:
-        return
+    if half is None or (isinstance(half.change.node, ast.Call) and called_name(half.change.node) in SETTERS):
+        return  # the default dtype is moved where loaded weights are
     message = (
         f"{half.weights.name} is trained in {dtype.name} weights, which {project.target} keeps in float32: remove the "
         f"cast unless {dtype.name} weights are meant"
