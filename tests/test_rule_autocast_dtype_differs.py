@@ -139,7 +139,7 @@ FOUND = {
             acc.backward(loss)
 
         def main(args, model, x):
-            accelerator = Accelerator(mixed_precision=args.precision)
+            accelerator = Accelerator(mixed_precision="bf16")
             adapt(accelerator.prepare(model), x, accelerator)
         """,
         "with acc.autocast():",
@@ -203,7 +203,7 @@ SILENT = {
         from accelerate import Accelerator
 
         def main(args, model, x):
-            accelerator = Accelerator(mixed_precision=args.precision)
+            accelerator = Accelerator(mixed_precision="bf16")
             with accelerator.autocast(), torch.autocast("cuda"):
                 accelerator.backward(model(x).mean())
         """,
@@ -273,7 +273,7 @@ def test_goes_together_with_the_new_spelling(first: int, tmp_path: Path) -> None
 
 
     def main(args, model, x, flag):
-        accelerator = Accelerator(mixed_precision=args.precision)
+        accelerator = Accelerator(mixed_precision="bf16")
         with autocast():
             loss = model(x).mean()
         accelerator.backward(loss)
@@ -293,7 +293,7 @@ def test_the_dtype_can_be_chosen_instead(tmp_path: Path) -> None:
     from accelerate import Accelerator
 
     def main(args, model, x):
-        accelerator = Accelerator(mixed_precision=args.precision)
+        accelerator = Accelerator(mixed_precision="bf16")
         weight_dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
         with torch.autocast("cuda"):
             loss = model(x.to(weight_dtype)).mean()

@@ -124,7 +124,8 @@ def _can_be_open(project: Project, region: Autocast) -> bool:
     conditions = conditions_in(project, module)
     asked = conditions.given(only_value(module, switch) or switch, True) if switch is not None else ()
     asked = (*asked, *conditions.path_given(region.node, module.scope_of(region.node)))
-    lowering = (item for item in dtype_scenarios(project, region) if item.value != FP32)
+    scenarios = tuple(dtype_scenarios(project, region))
+    lowering = tuple(item for item in scenarios if item.value != FP32) or scenarios
     return any(is_given(project, module, (*asked, *item.given)) for item in lowering)
 
 

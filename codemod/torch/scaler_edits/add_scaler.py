@@ -34,7 +34,7 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
     asked = project.target in ("fp16-mixed", "portable")
     loop = _outermost_loop(project, step)
     start = loop or _definition_of(step)
-    if start is None or (loop is None and not asked) or not _is_plain(step, asked):
+    if start is None or not _is_plain(step, asked) or (loop is None and project.target != "fp16-mixed"):
         return None
     module, optimizer = step.module, step.steps[0]
     clips = [clip.call for clip in clips_of(project, module, step.function)]

@@ -75,12 +75,12 @@ def check(project: Project) -> Iterator[Finding]:
         if purpose_of(document.path).is_left_alone:
             continue
         for region in autocasts_in(project, module):
-            if not _keeps_copies(project, region) or not is_reached(project, module, region.node):
-                continue
-            stale = next(_stale_in(project, region), None)
-            if stale is not None:
-                yield _finding(region, stale)
-            yield from (rule.found(*draft) for draft in passes_without_history(project, region))
+            if _keeps_copies(project, region):
+                stale = next(_stale_in(project, region), None)
+                found = [_finding(region, stale)] if stale is not None else []
+                found += [rule.found(*draft) for draft in passes_without_history(project, region)]
+                if found and is_reached(project, module, region.node):
+                    yield from found
 
 
 def _finding(region: Autocast, stale: Stale) -> Finding:
