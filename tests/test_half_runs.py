@@ -49,3 +49,11 @@ def test_calls_of_one_object_are_followed_not_those_of_another_one_of_its_class(
     )
     regions = list(certain_regions(opened(tmp_path, given + calls)))
     assert [[ast.unparse(call.func) for call in calls] for _, calls, _, _ in regions] == [["one"], ["other"]]
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"), [("net(x)", 1), ("net.forward(x)", 1), ("net.layer(x)", 0), ("net.eval()", 0)]
+)
+def test_a_part_or_what_torch_defines_is_not_the_model(call: str, expected: int, tmp_path: Path) -> None:
+    text = f"net = Net()\nx = torch.rand(2, 2)\nwith torch.autocast('cuda'):\n    {call}\n"
+    assert len(list(certain_regions(opened(tmp_path, MODEL + text)))) == expected

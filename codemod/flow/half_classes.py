@@ -123,7 +123,8 @@ def certain_regions(project: Project) -> Iterator[tuple[ModuleNames, list[ast.Ca
         for region in autocasts_by_node(project, module).values():
             for call in _calls_inside(region) if _is_certainly_open(project, region) else ():
                 owner, made_by = made_model(project, module, call) or (None, ())
-                if owner is not None and len(made_by) == 1 and _goes_on(project, module, call):
+                enters = owner is not None and _enters(project, module, call, owner, made_by)
+                if owner is not None and enters and len(made_by) == 1 and _goes_on(project, module, call):
                     found.setdefault(made_by[0].call, []).append(((owner, made_by[0]), call))
         for uses in found.values():
             models = list(dict.fromkeys(model for model, _ in uses))
@@ -180,6 +181,16 @@ def _calls_inside(region: Autocast) -> Iterator[ast.Call]:
     statement = region.module.statement_of(region.node)
     for item in getattr(statement, "body", ()):
         yield from (node for node in ast.walk(item) if isinstance(node, ast.Call))
+
+
+def _enters(
+    project: Project, module: ModuleNames, call: ast.Call, owner: ProjectClass, made_by: tuple[Creation, ...]
+) -> bool:
+    """Whether a call runs the model or a method of its class, not a part of it or what torch defines."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or creations_of(project, module, func.value) != made_by:
+        return True
+    return flow_of(project).method(owner, func.attr) is not None
 
 
 def made_model(
