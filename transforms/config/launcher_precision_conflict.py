@@ -23,7 +23,9 @@ stop. With `--to` all of them go to the target.
 
 ## Not flagged
 
-Places that agree in other words (`fp16`, `16-mixed`), launches of different scripts, files that no launch names.
+Places that agree in other words (`fp16`, `16-mixed`), launches of different scripts, files that no launch names, a
+command that itself switches off (`train.py --mixed_precision no`) what a launcher's file switches on. Launch lines in
+tests and evaluations.
 A variable or file that several launches share is reported and left as it is where they disagree.
 """
 
@@ -33,6 +35,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from ...codemod.model import Finding, Fix, Place, Rule
+from ...codemod.purpose.files import purpose_of
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.run_members import Member, Run
 from ...codemod.trainers.reading.runs import runs_of
@@ -50,13 +53,21 @@ def check(project: Project) -> Iterator[Finding]:
     found: Counter[str] = Counter()
     followed = _followed(runs_of(project))
     for run in runs_of(project):
+        if purpose_of(run.place.path).is_left_alone:
+            continue  # the flags of tests and evaluations are not read
         for weaker, winner in run.overridden():
             places = (str(_place(weaker)), str(_place(winner)))
-            if run.command is not None and places not in told:
+            if run.command is not None and places not in told and not _switches_off(weaker, winner):
                 told.add(places)
                 found[weaker.scope.path] += 1
                 fixed = len(followed[places[0]]) == 1 and found[weaker.scope.path] <= MAX_FIXED
                 yield _finding(project, run, weaker, winner, fixed)
+
+
+def _switches_off(weaker: Member, winner: Member) -> bool:
+    """Whether the command itself switches off what a file, which other commands may share, switches on."""
+    given = any(item.source.kind in ("flag", "variable") for item in winner.effective_handed)
+    return weaker.rank == 1 and winner.regime == "fp32" and given
 
 
 def _followed(runs: Iterable[Run]) -> dict[str, set[str | None]]:
@@ -71,6 +82,9 @@ def _followed(runs: Iterable[Run]) -> dict[str, set[str | None]]:
 def _finding(project: Project, run: Run, weaker: Member, winner: Member, fixed: bool) -> Finding:
     place, stronger = _place(weaker), _place(winner)
     by_default = all(setting is None for setting in winner.scope.regimes.values())
+    given = next((item.source for item in winner.effective_handed if item.regime == winner.regime), None)
+    if by_default and given is not None:
+        by_default, stronger = False, given.place(f"{given.key} is {given.text}")
     how = "by its default" if by_default else f"at {stronger.path}:{stronger.span.row}"
     message = (
         f"{weaker.scope.framework.title} is set to {weaker.regime} here, and {winner.scope.framework.title} "
