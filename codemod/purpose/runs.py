@@ -63,6 +63,8 @@ class Run:
     """The id of the framework that is told the precision; empty for a region in the project's own code."""
     region: Autocast | None = None
     """The autocast region that states the precision, if one does."""
+    by_engine: bool = False
+    """Whether DeepSpeed makes the weights 16-bit, and opens no autocast region."""
 
     @property
     def dtypes(self) -> frozenset[Dtype]:
@@ -219,7 +221,8 @@ def _of_launches(project: Project) -> Iterator[Run]:
             starts = starts_of(project, names_of(project, document))
             accelerator = scope.last("accelerator")
             on_cpu = accelerator is not None and accelerator.value == "cpu"
-            yield Run(place, regimes, starts, True, on_cpu, scope.framework.id)
+            by_engine = any(item.scope.framework.id == "deepspeed" for item in launch.members)
+            yield Run(place, regimes, starts, True, on_cpu, scope.framework.id, by_engine=by_engine)
 
 
 def _precision_of(project: Project, launch: Launch) -> tuple[Member | None, frozenset[str]]:

@@ -35,7 +35,8 @@ Function that calls a compiled kernel is reported only: the kernel may exist for
 Functions whose backward multiplies nothing, or only tensors of one dtype: straight-through estimators, gradient
 reversal, all-reduce, attention that writes into a tensor like its input. Functions that are never
 applied, that ask for autocast themselves, or that are only applied where autocast is off, where nothing keeps
-gradients (evaluation), or behind a switch that is a constant False. `cast_inputs=torch.float32` (also without
+gradients (evaluation), in runs of DeepSpeed (whose engine casts the weights and opens no region), or behind a switch
+that is a constant False. `cast_inputs=torch.float32` (also without
 `custom_bwd`: all is float32 then). Decorators that have only an old spelling (see deprecated-cuda-amp).
 """
 
@@ -146,7 +147,8 @@ def _runs_inside(project: Project, function: CustomFunction) -> tuple[Run, ...]:
     return tuple(
         run
         for run in runs_around(project, module, node)
-        if is_switched_on(project, run) and not (run.region is not None and carries_nothing_back(run.region))
+        if is_switched_on(project, run) and not run.by_engine
+        if run.region is None or not carries_nothing_back(run.region)
         if not uses(project, run, module, node) or any(_is_inside(project, run, *place) for place in places)
     )
 
