@@ -35,7 +35,9 @@ A project whose pins (or the install line of its README) stay below torch 2.4, w
 count for nested packages too. A file that imports `torch._six` (gone since 2.0), itself or through others. A project
 without pins that pins a `cudatoolkit` up to 11.7, or names only older releases in its README.
 Code that only older releases reach: version tests, `hasattr(torch.amp, "GradScaler")`, `except AttributeError`.
-Annotations, `isinstance`, base classes: naming an old class does not warn. Local classes of the same names.
+Annotations, `isinstance`, base classes: naming an old class does not warn. Local classes of the same names. A module
+that others import and that only asks `torch.get_autocast_gpu_dtype()` and its like: Python hides a DeprecationWarning
+outside of the file that is started.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.releases.hints import broken_since, runs_older
 from ....codemod.releases.pins import allowed, excludes
 from ....codemod.source.project import Project
+from ....codemod.trainers.reading.programs_started import is_program
 from .default_dtype import may_differ
 from .deprecated_uses import WORDS, Use, class_tests, replacements_of_torch, uses_in
 from .import_groups import Group, groups_of, import_edits
@@ -75,10 +78,18 @@ def check(project: Project) -> Iterator[Finding]:
         module = names_of(project, document)
         if _never_warns(project, module):
             continue
-        judged = [(_verdict(project, group), group) for group in groups_of(project, module, uses_in(project, module))]
+        groups = list(groups_of(project, module, uses_in(project, module)))
+        if _is_hidden(groups) and not is_program(project, module.path):
+            continue
+        judged = [(_verdict(project, group), group) for group in groups]
         judged.sort(key=lambda pair: pair[0].key)
         for verdict, pairs in groupby(judged, key=lambda pair: pair[0]):
             yield _finding(project, verdict, [group for _, group in pairs])
+
+
+def _is_hidden(groups: Sequence[Group]) -> bool:
+    """Whether all warnings are DeprecationWarnings, which Python shows in the file that is started and nowhere else."""
+    return all(use.entry.kind == "function" for group in groups for use in group.warning)
 
 
 def _never_warns(project: Project, module: ModuleNames) -> bool:
