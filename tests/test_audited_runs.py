@@ -170,6 +170,43 @@ def train(options):
 if __name__ == "__main__":
     train({"rate": 0.1, "mixed_precision": "bf16"})
 """
+BY_WORD = SWITCHED.replace("enabled=self.options.amp", 'enabled=self.options.precision == "16-mixed"').replace(
+    '"--amp", action="store_true"', '"--precision", default="32"'
+)
+IN_CLASSES = (
+    SWITCHED.partition("import argparse")[0]
+    + """
+class Settings:
+    def __init__(self):
+        self.amp = False
+
+
+class Fast(Settings):
+    def __init__(self):
+        super().__init__()
+        self.amp = True
+
+
+Loop(Settings()).run()
+"""
+)
+BY_PARAMETER = """
+from accelerate import Accelerator
+from nets import loss_of, net, optimizer
+
+
+class Loop:
+    def __init__(self, amp=False, kind="fp16"):
+        self.accelerator = Accelerator(mixed_precision=kind if amp else "no")
+
+    def run(self):
+        self.accelerator.backward(loss_of(self.accelerator.prepare(net)))
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    Loop().run()
+"""
 
 
 def read(root: Path, files: dict[str, str]) -> Ledger:
@@ -269,6 +306,20 @@ def test_code_that_a_launched_program_runs_is_no_program_of_its_own(tmp_path: Pa
         (BY_MACHINE.replace("is_bf16_supported", "is_initialized"), "unknown"),
         (BY_FUNCTION, "bf16-mixed; fp16-mixed where the machine has no bfloat16"),
         (LIGHTNING, "fp16-mixed"),
+        (BY_WORD, "fp32; fp16-mixed with precision"),
+        (BY_WORD.replace('"32"', '"16-mixed"'), "fp16-mixed"),
+        (BY_WORD.replace("==", "!="), "fp16-mixed"),
+        (BY_WORD.replace("==", "!=").replace('"16-mixed"', '"32"'), "fp32; fp16-mixed with precision"),
+        (BY_WORD.replace('== "16-mixed"', 'in ("16", "16-mixed")'), "fp32; fp16-mixed with precision"),
+        (BY_WORD.replace('"16-mixed"', '"16-mixed" or self.options.fast'), "fp16-mixed"),
+        (BY_WORD.replace('"16-mixed"', "self.options.wanted"), "fp16-mixed"),
+        (IN_CLASSES, "fp16-mixed"),
+        (IN_CLASSES.replace("= True", "= False"), "fp32; fp16-mixed with amp"),
+        (IN_CLASSES.replace("= True", "= False") + "settings.amp = True\n", "fp16-mixed"),
+        (BY_PARAMETER, "fp32"),
+        (BY_PARAMETER.replace("Loop()", "Loop(amp=False)"), "fp32"),
+        (BY_PARAMETER.replace("Loop()", "Loop(amp=True)"), "fp16-mixed"),
+        (BY_PARAMETER.replace("Loop()", "Loop(*settings())"), "fp16-mixed"),
         (PASSED, "bf16-mixed"),
         (PASSED.replace("    train({", '    options["mixed_precision"] = "no"\n    train({'), "unknown"),
         *(
@@ -293,6 +344,7 @@ def test_what_a_program_computes_in_by_itself(code: str, shown: str, tmp_path: P
         (SWITCHED, "--amp", "fp32", "fp16-mixed"),
         (IN_BRANCH, "--amp", "fp32", "fp16-mixed"),
         (LEVELS, "--opt-level O0", "fp16-mixed", "fp32"),
+        (BY_WORD, "--precision 16-mixed", "fp32", "fp16-mixed"),
     ],
 )
 def test_a_launch_line_says_what_is_passed(code: str, flag: str, without: str, given: str, tmp_path: Path) -> None:
@@ -577,3 +629,22 @@ def test_a_file_that_another_program_reads_is_no_guess_for_this_one(tmp_path: Pa
     tuned = [entry for run in (*ledger.runs, *ledger.elsewhere) if run.path == "tune.py" for entry in run.entries]
     assert tuned
     assert all(entry.declaration.path == "tune.py" for entry in tuned)
+
+
+READS_A_FILE = """
+import torch
+import yaml
+
+options = yaml.safe_load(open("options.yaml"))
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=options["rate"])
+net(torch.ones(2, 4).cuda()).sum().backward()
+optimizer.step()
+"""
+
+
+def test_an_entry_belongs_to_the_programs_that_read_its_name(tmp_path: Path) -> None:
+    reader = READS_A_FILE + 'net.cast(options["model_precision"])\n'
+    files = {"plain.py": READS_A_FILE, "train.py": reader, "options.yaml": "rate: 0.1\nmodel_precision: bf16\n"}
+    ledger = read(tmp_path, files)
+    assert {run.path for run in (*ledger.runs, *ledger.elsewhere)} == {"train.py"}

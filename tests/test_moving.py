@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -301,6 +302,121 @@ def test_a_run_in_which_mixed_precision_is_off_is_left(files: dict[str, str], re
     report, runs = moved(tmp_path, planted(lambda edit: edit), {**files, "requirements.txt": "torch>=2.4\n"}, regime)
     assert not report.changes
     assert [(run.before, run.after, run.state) for run in runs.values()] == [("fp32", "fp32", MoveState.LEFT)]
+
+
+NAMED = """
+    import argparse
+
+    import torch
+
+
+    def score(net, data, mixed):
+        with torch.no_grad(), torch.autocast("cuda", enabled=mixed):
+            return net(data)
+
+
+    def fit(net, optimizer, data, args):
+        mixed = SWITCH
+        scaler = torch.amp.GradScaler("cuda", enabled=mixed)
+        for part in data:
+            with torch.autocast("cuda", enabled=mixed):
+                loss = net(part.cuda()).sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        score(net, data, mixed)
+
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--precision", default="16-mixed")
+    net = torch.nn.Linear(4, 4).cuda()
+    fit(net, torch.optim.SGD(net.parameters(), lr=0.1), torch.ones(2, 2, 4), parser.parse_args())
+"""
+
+
+@pytest.mark.parametrize(
+    ("switch", "is_left"),
+    [
+        ('args.precision == "16-mixed"', True),
+        ('args.precision == "16-mixed" and torch.cuda.is_available()', True),
+        ('torch.cuda.is_available() and args.precision in ("fp16", "16-mixed")', True),
+        ('"fp16" in args.precision', True),
+        ("args.precision == 16", True),
+        ("args.amp == 1", False),
+        ('args.precision == "16-mixed" or args.fast', False),
+        ('args.precision in ("16-mixed", "bf16-mixed")', False),
+        ('args.precision != "fp32"', False),
+        ('args.precision == "mixed"', False),
+        ("torch.cuda.is_available()", False),
+    ],
+)
+def test_a_region_that_a_word_for_another_dtype_switches_on_stays(switch: str, is_left: bool, tmp_path: Path) -> None:
+    files = {"train.py": NAMED.replace("SWITCH", switch), "requirements.txt": "torch>=2.4\n"}
+    report, runs = moved(tmp_path, list(all_rules()), files)
+    assert [(run.state, bool(report.changes)) for run in runs.values()] == [
+        (MoveState.LEFT, False) if is_left else (MoveState.MOVED, True)
+    ]
+    assert is_left == any("switches it on for another dtype only" in item.message for item in report.remaining)
+
+
+WITH_SCALER_ONLY = """
+    import argparse
+    import contextlib
+
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kind", default="float16")
+    args = parser.parse_args()
+    net = torch.nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda") if args.kind == "float16" else None
+    with torch.autocast("cuda") if scaler is not None else contextlib.nullcontext():
+        loss = net(torch.ones(2, 4).cuda()).sum()
+    if scaler is not None:
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    else:
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("kind", "is_left"), [("float16", True), ("mixed", False)])
+def test_a_region_beside_a_scaler_that_a_word_asks_for_stays(kind: str, is_left: bool, tmp_path: Path) -> None:
+    files = {"train.py": WITH_SCALER_ONLY.replace("float16", kind), "requirements.txt": "torch>=2.4\n"}
+    report, runs = moved(tmp_path, list(all_rules()), files)
+    assert [bool(report.changes), *(run.state is MoveState.LEFT for run in runs.values())] == [not is_left, is_left]
+
+
+TWIN = """
+    from accelerate import Accelerator
+    from nets import loss_of, net, optimizer
+
+
+    class Loop:
+        def __init__(self, amp=False, kind="fp16"):
+            self.accelerator = Accelerator(mixed_precision=kind if amp else "no")
+
+        def run(self):
+            self.accelerator.backward(loss_of(self.accelerator.prepare(net)))
+            optimizer.step()
+
+
+    if __name__ == "__main__":
+        Loop(amp=AMP).run()
+"""
+
+
+def test_the_value_of_a_branch_that_no_caller_takes_stays(tmp_path: Path) -> None:
+    files = {"gpu.py": TWIN.replace("AMP", "True"), "cpu.py": TWIN.replace("AMP", "False"), **REQUIRED}
+    report, runs = moved(tmp_path, list(all_rules()), files)
+    assert paths_changed(report) == {"gpu.py"}
+    assert {path: (run.before, run.after, run.state) for path, run in runs.items()} == {
+        "gpu.py": ("fp16-mixed", "bf16-mixed", MoveState.MOVED),
+        "cpu.py": ("fp32", "fp32", MoveState.LEFT),
+    }
 
 
 BY_SWITCH = "torch_dtype=torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else torch.float32"
@@ -988,3 +1104,34 @@ def test_what_a_test_of_the_hardware_picks_moves_with_leave(tmp_path: Path) -> N
     assert not safe.changes
     unsafe, _ = moved(tmp_path / "unsafe", planted(lambda edit: edit), {"train.py": code, **REQUIRED}, unsafe=True)
     assert paths_changed(unsafe) == {"train.py"}
+
+
+STEP = """
+    import torch
+
+
+    def fit(net, optimizer):
+        scaler = torch.amp.GradScaler("cuda")
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = net(torch.ones(2, 4).cuda()).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+    if __name__ == "__main__":
+        net = torch.nn.Linear(4, 4).cuda()
+        fit(net, torch.optim.SGD(net.parameters(), lr=0.1))
+"""
+
+
+def test_a_run_of_which_a_part_would_stay_says_which(tmp_path: Path) -> None:
+    """A notebook whose own cells are a copy holds back the module that it shares with a script."""
+    cell = textwrap.dedent(STEP).replace("def fit", "def fit_here").replace(" fit(net", " fit_here(net")
+    source = f"from work.first import fit\n{cell}\nfit(net, torch.optim.SGD(net.parameters(), lr=0.1))\n"
+    kept = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": source}
+    notebook = json.dumps({"cells": [kept], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    files = {"work/__init__.py": "", "work/first.py": STEP, "tune.ipynb": notebook, "requirements.txt": "torch>=2.4\n"}
+    report, runs = moved(tmp_path, list(all_rules()), files)
+    assert not report.changes
+    assert "beside the edits this stays fp16-mixed: autocast" in [place.message for place in runs["work/first.py"].why]

@@ -190,12 +190,17 @@ def has_arrived(pair: Pair, target: Target, was_moved: bool) -> bool:
 
 def _off_target(run: RunReport, target: Target) -> Iterator[Place]:
     """The declarations that would keep a run from its target."""
-    winning = [entry for entry in run.entries if entry.status == "wins" and entry.declaration.regime != target.regime]
+    others = [entry for entry in run.entries if entry.declaration.regime != target.regime]
+    winning = [entry.declaration for entry in others if entry.status == "wins"]
     said = f"after the edits the run would compute in {run.regime}"
     if run.regime == UNKNOWN:
         said = "after the edits nothing would say what the run computes in"
-    for entry in winning:
-        item = entry.declaration
+        kept = (entry.declaration for entry in others if entry.declaration.regime and not entry.declaration.condition)
+        stays = next((item for item in kept if item.role == "compute"), None)
+        if stays is not None and len(others) < len(run.entries):
+            yield Place(stays.path, stays.span, f"beside the edits this stays {stays.regime}: {stays.key}")
+            return
+    for item in winning:
         yield Place(item.path, item.span, f"{said}: {item.key} is {item.value}")
     if not winning:
         place = next((entry.declaration for entry in run.entries), None)

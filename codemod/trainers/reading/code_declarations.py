@@ -48,7 +48,7 @@ def code_declarations(project: Project) -> tuple[Declaration, ...]:
             item
             for item in _once(told)
             if ((item.path, item.span.row) not in known or item.role != "option")
-            and ((item.path, item.span) not in spans or item.role not in ("constant", "argument"))
+            and ((item.path, item.span) not in spans or item.role not in ("constant", "argument", "setting"))
         )
     return tuple(sorted(set(found), key=lambda item: (item.path, item.span, item.key)))
 

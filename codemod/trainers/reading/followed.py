@@ -12,17 +12,20 @@ from dataclasses import dataclass
 
 from ...outcome import Declaration
 from ...purpose.files import purpose_of
+from ...purpose.switches import is_set
 from ...python.names import ModuleNames, names_of
+from ...python.trace import trace
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
-from ...torch.autocast import autocasts, dtype_scenarios
+from ...torch.autocast import Autocast, autocasts, dtype_scenarios
 from ...torch.dtype_values import scenarios_of
 from ...torch.dtypes import BF16, FP16, FP32, Dtype, Scenario
 from ...torch.machine_tests import tells_of_bf16
 from .knobs import Knob, knobs_of
 from .links import sources
-from .region_switches import is_fixed_off, switches_of
-from .source import Source
+from .region_switches import TESTS, condition_of, is_fixed_off, switches_of
+from .setting_reads import is_of_settings, read_of
+from .source import Source, literal_source
 from .stated_apex import followed_levels
 from .stated_casts import is_model
 from .stated_words import shortened
@@ -146,28 +149,65 @@ def _serves_no_training(acting: Acting) -> bool:
 def _switched(project: Project) -> Iterator[Declaration]:
     """What switches regions on and off: ``--amp`` of a launch line, where code at the region reads it."""
     for region in autocasts(project):
-        switch = next(switches_of(region), None)
-        if switch is None:
+        condition = condition_of(region)
+        if not condition:
             continue
-        node, opens = switch.node, switch.opens
         values = {scenario.value for scenario in dtype_scenarios(project, region)}
         dtype = next(iter(values)) if len(values) == 1 else None
         on = MIXED.get(dtype, "") if isinstance(dtype, Dtype) else ""
         row = region.module.document.span(region.node).row
-        feeds = f"feeds {ast.unparse(node)}, autocast ({region.module.path}:{row})"
-        found = sources(project, region.module, node)
-        told = (*SPOKEN, "constant") if len(found) == 1 and is_fixed_off(project, region) else SPOKEN
-        for source in found:
-            if isinstance(source.value, bool) and source.kind in told and not source.is_guessed:
-                is_absent = source.kind == "flag" and source.entry is None
-                role = "compute" if source.kind in (*GIVEN, "constant") else "option"
-                yield Declaration(
-                    *(source.path, source.span, "torch", source.key, role),
-                    NOT_GIVEN if is_absent else str(source.value).lower(),
-                    on if source.value is opens else "fp32",
-                    switch.condition,
-                    feeds,
-                )
+        for node, is_on, source in _switching(project, region):
+            is_absent = source.kind == "flag" and source.entry is None
+            yield Declaration(
+                *(source.path, source.span, "torch", source.key),
+                "compute" if source.kind in (*GIVEN, "constant") else "option",
+                NOT_GIVEN if is_absent else str(source.value).lower(),
+                on if is_on else "fp32",
+                condition,
+                f"feeds {ast.unparse(node)}, autocast ({region.module.path}:{row})",
+            )
+
+
+def _switching(project: Project, region: Autocast) -> Iterator[tuple[ast.expr, bool, Source]]:
+    """What a region's switch reads, whether it is on then, and where that is said: a truth value, or a word for one."""
+    switch = next(switches_of(region), None)
+    found = sources(project, region.module, switch.node) if switch is not None else ()
+    if switch is not None and not found:
+        found = tuple(_of_classes(project, region.module, switch.node))
+    told = (*SPOKEN, "constant") if len(found) == 1 and is_fixed_off(project, region) else SPOKEN
+    for source in found:
+        if switch is not None and isinstance(source.value, bool) and source.kind in told and not source.is_guessed:
+            yield switch.node, source.value is switch.opens, source
+    node = region.enabled_node if not found else None
+    only, *others = trace(project, region.module, node, TESTS) if node is not None else (None,)
+    if only is not None and not others:  # of several it is not known which one says no
+        module, test = only
+        words, is_equal = _words(test.comparators[0]), isinstance(test.ops[0], ast.Eq | ast.In)
+        is_plain = is_equal or isinstance(test.ops[0], ast.NotEq | ast.NotIn)
+        for source in sources(project, module, test.left) if words and is_plain else ():
+            if isinstance(source.value, str) and source.kind in SPOKEN and not source.is_guessed:
+                yield test.left, (source.value in words) is is_equal, source
+
+
+def _of_classes(project: Project, module: ModuleNames, node: ast.expr) -> Iterator[Source]:
+    """What plain classes of settings hold under a name that nothing else sets: ``self.amp = False``."""
+    read = read_of(module, node) if isinstance(node, ast.Attribute) else None
+    if read is None or read.owner is None or not is_of_settings(project, read) or is_set(project, read.name):
+        return
+    if isinstance(read.owner, ast.Name) and read.owner.id in ("self", "cls"):
+        return
+    for document in project.python_documents((read.name,)):
+        holder = names_of(project, document)
+        for receiver, value, _ in holder.attribute_stores.get(read.name, ()):
+            source = literal_source("field", holder, value, read.name) if value is not None else None
+            if source is not None and receiver in (None, ["self"]):
+                yield source
+
+
+def _words(node: ast.expr) -> list[object]:
+    """The literals that something is compared with: ``"fp16"``, ``("fp16", "16-mixed")``."""
+    listed = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
+    return [item.value for item in listed if isinstance(item, ast.Constant)]
 
 
 def _way(acting: Acting, knob: Knob, source: Source) -> str:

@@ -19,6 +19,7 @@ from ...python.scopes import Binding
 from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
 from ...source.project import Project
+from ...torch.dtype_values import constants_of
 from .command_options import constructions_of, declared_options, values_given
 from .launch_flags import programs_of
 from .named_classes import arguments_named
@@ -193,7 +194,7 @@ def _parsed_from_files(project: Project, option: Option) -> Iterator[Source]:
                 yield source
 
 
-def _carried(_question: Trace[Source], step: Step, found: Iterable[Source]) -> Iterable[Source]:
+def _carried(question: Trace[Source], step: Step, found: Iterable[Source]) -> Iterable[Source]:
     if isinstance(step, Bound):
         in_class = isinstance(step.binding.scope.node, ast.ClassDef)
         name = step.binding.name.removeprefix("self.")
@@ -209,6 +210,8 @@ def _carried(_question: Trace[Source], step: Step, found: Iterable[Source]) -> I
         return [
             replace(source, via=(call, *source.via)) if len(source.via) < MAX_SHOWN else source for source in passed
         ]
+    if isinstance(step, Chosen) and constants_of(question.project, step.module, step.node.test) == {not step.holds}:
+        return ()
     if isinstance(step, Chosen) and not _is_fallback(step.node):
         test = ast.unparse(step.node.test)
         return [replace(item, picked_by=item.picked_by or test) if item.kind == HERE else item for item in found]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ...purpose.switches import is_set
 from ...python.callers import callers_of
 from ...python.names import FunctionNode, ModuleNames
 from ...python.paths import guards
+from ...python.trace import Domain, Trace, trace
 from ...source.project import Project
 from ...torch.autocast import Autocast
 from ...torch.dtype_values import constants_of
@@ -76,6 +78,14 @@ def _is_passed(project: Project, module: ModuleNames, switch: RegionSwitch, off:
     )
 
 
+def tests_of(project: Project, region: Autocast) -> Iterator[tuple[ModuleNames, ast.Compare]]:
+    """The comparisons that have to hold for a region to compute in 16 bits, also behind variables and parameters."""
+    held = [guard.test for guard in guards(region.module, region.node) if guard.holds]
+    nodes = (*held, *([region.enabled_node] if region.enabled_node is not None else []))
+    for node in nodes:
+        yield from filter(None, trace(project, region.module, node, TESTS))
+
+
 def condition_of(region: Autocast) -> str:
     """What the ledger says of the switch of a region; empty for one that is always on."""
     switch = next(switches_of(region), None)
@@ -93,3 +103,31 @@ def _switches(node: ast.expr, opens: bool) -> Iterator[RegionSwitch]:
             yield from _switches(value, opens)
     elif isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         yield RegionSwitch(node, opens)
+
+
+Test: TypeAlias = "tuple[ModuleNames, ast.Compare] | None"
+
+
+def _tests(question: Trace[Test], module: ModuleNames, node: ast.expr) -> Iterable[Test] | None:
+    if isinstance(node, ast.Compare):
+        if len(node.ops) != 1 or not isinstance(node.ops[0], ast.IsNot) or not _is_nothing(node.comparators[0]):
+            return ((module, node),)
+        return question.of(module, node.left)  # ``scaler is not None``: what decided whether to make one
+    if isinstance(node, ast.IfExp) and _is_nothing(node.orelse):
+        return _all_of(question, module, (node.test, node.body))
+    if isinstance(node, ast.BoolOp):
+        return _all_of(question, module, node.values) if isinstance(node.op, ast.And) else (None,)
+    return () if _is_nothing(node) else None
+
+
+def _all_of(question: Trace[Test], module: ModuleNames, parts: Sequence[ast.expr]) -> list[Test]:
+    """The tests of what all has to hold; nobody has to know the rest of it."""
+    return [found for part in parts for found in question.of(module, part) if found is not None] or [None]
+
+
+def _is_nothing(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in (None, False)
+
+
+TESTS: Domain[Test] = Domain(_tests, lambda *_gap: (None,), setting=lambda *_setting: (None,))
+"""The comparisons that all have to hold for an expression to be true; None where something else decides."""

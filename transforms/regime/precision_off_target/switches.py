@@ -10,7 +10,7 @@ from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import BF16, FP16, Dtype, as_dtype
+from ....codemod.torch.dtypes import BF16, FP16, Constant, Dtype, as_dtype
 from ....codemod.trainers.reading import region_switches
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source
@@ -46,23 +46,21 @@ def switches_of(project: Project, item: Autocast) -> tuple[Switch, ...]:
 
 
 def half_asked_by(project: Project, item: Autocast, wanted: Dtype) -> str:
-    """``enabled=dtype == torch.float16``: the expression that asks for another 16-bit dtype than ``wanted``."""
-    for node in _followed(item.module, item.enabled_node):
-        if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq | ast.Is):
-            continue
-        for side in (node.left, node.comparators[0]):
-            asked = {as_dtype(value) for value in constants_of(project, item.module, side)}
-            if asked and asked <= {BF16, FP16} and wanted not in asked and isinstance(item.enabled_node, ast.expr):
-                return ast.unparse(item.enabled_node)
+    """``enabled=dtype == torch.float16``: the test that asks for another 16-bit dtype than ``wanted``.
+
+    Also where a variable, a parameter or a field has it: what names float16 then must not compute in bfloat16.
+    """
+    for module, test in region_switches.tests_of(project, item):
+        if isinstance(test.ops[0], ast.Eq | ast.Is | ast.In):
+            for side in (test.left, test.comparators[0]):
+                asked = set(_dtypes(project, module, side))
+                if asked and asked <= {BF16, FP16} and wanted not in asked:
+                    return ast.unparse(test)
     return ""
 
 
-def _followed(module: ModuleNames, node: ast.expr | None) -> Iterator[ast.expr]:
-    """``node``, and what a variable is given."""
-    if node is None:
-        return
-    yield node
-    if isinstance(node, ast.Name):
-        for binding in module.scope_of(node).lookup(node.id):
-            if binding.value is not None:
-                yield binding.value
+def _dtypes(project: Project, module: ModuleNames, side: ast.expr) -> Iterator[Constant]:
+    """What one side of a test can be: ``"16-mixed"``, ``16``, each of ``("fp16", "float16")``."""
+    for node in side.elts if isinstance(side, ast.Tuple | ast.List | ast.Set) else (side,):
+        for value in constants_of(project, module, node):
+            yield as_dtype(str(value) if type(value) is int else value)
