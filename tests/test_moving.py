@@ -1135,3 +1135,37 @@ def test_a_run_of_which_a_part_would_stay_says_which(tmp_path: Path) -> None:
     report, runs = moved(tmp_path, list(all_rules()), files)
     assert not report.changes
     assert "beside the edits this stays fp16-mixed: autocast" in [place.message for place in runs["work/first.py"].why]
+
+
+HALF_INPUTS = """
+    import torch
+
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.inner(x.half())
+
+
+    def fit(net, optimizer, scaler):
+        loss = net(torch.ones(2, 4).cuda()).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+    if __name__ == "__main__":
+        net = Net().cuda()
+        fit(net, torch.optim.SGD(net.parameters(), lr=0.1), torch.amp.GradScaler("cuda"))
+"""
+
+
+@pytest.mark.parametrize(("regime", "is_told"), [("bf16-mixed", True), ("fp16-mixed", False)])
+def test_a_scaler_that_is_on_says_float16_where_nothing_else_does(regime: str, is_told: bool, tmp_path: Path) -> None:
+    report, runs = moved(tmp_path, list(all_rules()), {"train.py": HALF_INPUTS}, regime)
+    run = runs["train.py"]
+    assert (bool(report.changes), run.before, run.state is MoveState.LEFT) == (False, "unknown", is_told)
+    assert any("GradScaler is on" in place.message for place in run.why) == is_told

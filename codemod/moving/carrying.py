@@ -10,7 +10,7 @@ from typing import TypeAlias
 from .. import engine
 from ..engine import Options
 from ..model import Edit, Finding, Fix, Place, Rule, Span
-from ..outcome import MoveState, Report, RunEntry, RunMove, RunReport, Target
+from ..outcome import Declaration, MoveState, Report, RunEntry, RunMove, RunReport, Target
 from ..purpose.files import is_test, purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
@@ -244,12 +244,19 @@ def _stated(each: Verdict, target: Target) -> list[Place]:
         return []  # what is at the target already stands beside what is meant to differ
     found = [entry.declaration for entry in entries if _asks_for_another(entry, target)]
     if not found and is_unknown and not purpose_of(each.pair.before.path).is_left_alone:
-        told = (entry.declaration for entry in entries if named_by(entry.declaration) in others)
-        found = [item for item in told if item.role in SET or (item.role in DEFAULTS and not item.feeds)]
+        told = [entry.declaration for entry in entries]
+        named = (item for item in told if named_by(item) in others)
+        found = [item for item in named if item.role in SET or (item.role in DEFAULTS and not item.feeds)]
+        found += [item for item in told if FP16 in others and _scales(item)]
     return [
         Place(item.path, item.span, f"{item.key} is {item.value}: {OFF if item.regime == FP32 else BY_HAND}")
         for item in found
     ]
+
+
+def _scales(item: Declaration) -> bool:
+    """Whether it is a scaler that no switch turns off: something computes in float16."""
+    return item.role == "scaler" and item.value == "on" and not item.condition
 
 
 def _asks_for_another(entry: RunEntry, target: Target) -> bool:
