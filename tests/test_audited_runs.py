@@ -648,3 +648,27 @@ def test_an_entry_belongs_to_the_programs_that_read_its_name(tmp_path: Path) -> 
     files = {"plain.py": READS_A_FILE, "train.py": reader, "options.yaml": "rate: 0.1\nmodel_precision: bf16\n"}
     ledger = read(tmp_path, files)
     assert {run.path for run in (*ledger.runs, *ledger.elsewhere)} == {"train.py"}
+
+
+FALLEN_BACK = """
+import json
+
+import torch
+
+options = json.load(open("options.json"))
+kind = {"float16": torch.float16, "bfloat16": torch.bfloat16}[options.get("dtype", "float16")]
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda", enabled=kind == torch.float16)
+with torch.autocast("cuda", dtype=kind):
+    loss = net(torch.ones(2, 4).cuda()).sum()
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+"""
+
+
+def test_a_fallback_that_is_followed_is_told_once(tmp_path: Path) -> None:
+    (run,) = read(tmp_path, {"train.py": FALLEN_BACK}).runs
+    told = [entry.declaration for entry in run.entries if entry.declaration.key == "dtype"]
+    assert [(item.role, item.value.strip("'\""), bool(item.feeds)) for item in told] == [("option", "float16", True)]

@@ -82,8 +82,8 @@ def _likenesses(project: Project) -> Iterator[Declaration]:
                 yield Declaration(*where, setting.key.role, item.value, feeds=feeds)
 
 
-def _place(item: Declaration) -> tuple[str, object, str]:
-    return item.path, item.span, item.key
+def _place(item: Declaration) -> tuple[str, object, str, str, str]:
+    return item.path, item.span, item.key, item.role, item.feeds
 
 
 def _is_stated(item: Declaration, others: Iterable[Declaration]) -> bool:

@@ -29,6 +29,8 @@ TORCH = "torch"
 WORDS = ("bfloat16", "float16", "bf16", "fp16", "half", "float32", "precision", "dtype", "float", "amp")
 SETTER = "set_default_dtype"
 """What makes weights of a dtype wherever none is named."""
+TOLD_ONCE = ("constant", "argument", "setting", "fallback")
+"""Roles of places that are not told again where it is followed what they feed."""
 MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
 
 
@@ -48,9 +50,9 @@ def code_declarations(project: Project) -> tuple[Declaration, ...]:
             item
             for item in _once(told)
             if ((item.path, item.span.row) not in known or item.role != "option")
-            and ((item.path, item.span) not in spans or item.role not in ("constant", "argument", "setting"))
+            and ((item.path, item.span) not in spans or item.role not in TOLD_ONCE)
         )
-    return tuple(sorted(set(found), key=lambda item: (item.path, item.span, item.key)))
+    return tuple(sorted(set(found), key=lambda item: (item.path, item.span, item.key, item.role, item.feeds)))
 
 
 def _once(told: Sequence[Declaration]) -> Iterator[Declaration]:
