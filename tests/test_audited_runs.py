@@ -577,3 +577,75 @@ def test_a_file_that_another_program_reads_is_no_guess_for_this_one(tmp_path: Pa
     tuned = [entry for run in (*ledger.runs, *ledger.elsewhere) if run.path == "tune.py" for entry in run.entries]
     assert tuned
     assert all(entry.declaration.path == "tune.py" for entry in tuned)
+
+
+READS_YAML = """
+import argparse
+
+import yaml
+from transformers import Trainer, TrainingArguments
+
+from shared import seed
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--config", default="{name}.yaml")
+with open(parser.parse_args().config) as file:
+    config = yaml.safe_load(file)
+seed()
+made = TrainingArguments("out", bf16=config["training"]["bf16"], max_steps=config["training"]["max_steps"])
+Trainer(None, made).train()
+"""
+
+
+def test_the_default_file_of_one_program_is_none_of_another_with_the_same_helpers(tmp_path: Path) -> None:
+    stated = "training:\n  bf16: true\n  max_steps: 5\n"
+    files = {f"{name}.py": READS_YAML.format(name=name) for name in ("first", "second")}
+    files |= {"first.yaml": stated, "second.yaml": stated, "shared.py": "def seed():\n    return 3\n"}
+    files["go.sh"] = "python first.py --config first.yaml\npython second.py --config second.yaml\npython look.py\n"
+    files["look.py"] = """
+        import torch
+        from transformers import AutoModel
+
+        from shared import seed
+
+        seed()
+        AutoModel.from_pretrained("base", torch_dtype=torch.bfloat16)
+    """
+    ledger = read(tmp_path, files)
+    found = {
+        run.title.split()[1].removesuffix(".py"): {entry.declaration.path for entry in run.entries} - {run.path}
+        for run in (*ledger.runs, *ledger.elsewhere)
+        if run.title.startswith("python ")
+    }
+    assert found["first"] == {"first.py", "first.yaml"}
+    assert found["second"] == {"second.py", "second.yaml"}
+    assert found.get("look", {"look.py"}) == {"look.py"}
+
+
+COMPOSING = """
+import hydra
+from transformers import Trainer, TrainingArguments
+
+
+@hydra.main(config_path="conf", config_name="{name}")
+def main(cfg):
+    made = TrainingArguments("out", bf16=cfg.training.bf16, max_steps=cfg.training.max_steps)
+    Trainer(None, made).train()
+
+
+main()
+"""
+
+
+def test_a_file_beside_the_one_that_hydra_is_told_is_not_composed(tmp_path: Path) -> None:
+    files = {
+        "train.py": COMPOSING.format(name="train"),
+        "score.py": 'import hydra\n\n\n@hydra.main(config_path="conf", config_name="score")\ndef main(cfg):\n'
+        "    print(cfg.training)\n\n\nmain()\n",
+        "conf/train.yaml": "training:\n  bf16: true\n  max_steps: 5\n",
+        "conf/score.yaml": "training: none\n",
+        "show.py": 'import yaml\n\n\nwith open("conf/train.yaml") as file:\n    print(yaml.safe_load(file)["note"])\n',
+        "go.sh": "python train.py\npython score.py\npython show.py\n",
+    }
+    ledger = read(tmp_path, files)
+    assert {run.title: run.regime for run in ledger.runs} == {"python train.py": "bf16-mixed"}

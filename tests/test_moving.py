@@ -963,6 +963,34 @@ PARSED = """
 SECTION = '{"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}, "train_batch_size": "auto"}\n'
 
 
+UNLAUNCHED = """
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+    Trainer(AutoModelForCausalLM.from_pretrained("m"), TrainingArguments("out", fp16=True)).train()
+"""
+STRAY = SECTION.replace("bf16", "fp16").replace('"auto"}, "zero', 'true}, "zero')
+
+
+@pytest.mark.parametrize(
+    ("files", "is_safe"),
+    [
+        ({"zero/ds_stage3.json": STRAY}, False),
+        ({"zero/ds_stage3.json": STRAY.replace("true", '"auto"')}, True),
+        ({"zero/ds_stage3.json": STRAY, "go.sh": "python train.py\n"}, True),
+    ],
+    ids=["other", "filled in", "launched without it"],
+)
+def test_a_trainer_without_a_launch_line_does_not_leave_a_deepspeed_file_alone(
+    files: dict[str, str], is_safe: bool, tmp_path: Path
+) -> None:
+    files = {"train.py": UNLAUNCHED, **REQUIRED, **files}
+    safe, _ = moved(tmp_path / "safe", all_rules(), files)
+    assert ("train.py" in paths_changed(safe)) is is_safe
+    unsafe, _ = moved(tmp_path / "unsafe", all_rules(), files, unsafe=True)
+    assert "train.py" in paths_changed(unsafe)
+    assert "zero/ds_stage3.json" in paths_changed(unsafe) or "auto" in files["zero/ds_stage3.json"]
+
+
 def test_a_program_reads_what_instructions_start_it_with(tmp_path: Path) -> None:
     files = {
         "chat/train.py": PARSED,
