@@ -649,3 +649,49 @@ def test_a_file_beside_the_one_that_hydra_is_told_is_not_composed(tmp_path: Path
     }
     ledger = read(tmp_path, files)
     assert {run.title: run.regime for run in ledger.runs} == {"python train.py": "bf16-mixed"}
+
+
+CASCADE = """
+import argparse
+
+import torch
+from transformers import AutoModel
+
+parser = argparse.ArgumentParser()
+{option}
+args = parser.parse_args()
+dtype = torch.float32
+if args.mixed_precision == "bf16":
+    dtype = torch.bfloat16
+elif args.mixed_precision == "fp16":
+    dtype = torch.float16
+model = AutoModel.from_pretrained("base", torch_dtype=dtype)
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "regime"),
+    [
+        ('parser.add_argument("--mixed_precision", default="bf16", choices=["no", "fp16", "bf16"])', "bf16-true"),
+        ('parser.add_argument("--mixed_precision", required=True)', "unknown"),
+    ],
+)
+def test_the_last_branch_of_several_is_not_what_a_program_computes_in(option: str, regime: str, tmp_path: Path) -> None:
+    ledger = read(tmp_path, {"look.py": CASCADE.format(option=option)})
+    (run,) = (*ledger.runs, *ledger.elsewhere)
+    assert run.regime == regime
+
+
+def test_a_file_that_a_shell_names_where_nobody_sets_another_one_is_read(tmp_path: Path) -> None:
+    code = READS_YAML.replace('default="{name}.yaml"', "required=True").replace("from shared import seed", "")
+    files = {
+        "train.py": code.replace("\nseed()", ""),
+        "conf/a.yaml": "training:\n  bf16: true\n  max_steps: 5\n",
+        "conf/b.yaml": "training:\n  bf16: false\n  max_steps: 5\n",
+        "go.sh": 'ROOT=.\nCONFIG="${CONFIG:-${ROOT}/conf/a.yaml}"\nrun() {\n  python train.py --config "$CONFIG"\n}\n',
+        "set.sh": 'CONFIG=conf/b.yaml\npython train.py --config "${CONFIG:-conf/a.yaml}"\n',
+    }
+    runs = {run.path: run for run in read(tmp_path, files).runs}
+    assert runs["go.sh"].regime == "bf16-mixed"
+    assert {entry.declaration.path for entry in runs["go.sh"].entries} == {"train.py", "conf/a.yaml"}
+    assert {entry.declaration.path for entry in runs["set.sh"].entries} == {"train.py", "conf/b.yaml"}

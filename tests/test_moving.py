@@ -1009,8 +1009,9 @@ STRAY = SECTION.replace("bf16", "fp16").replace('"auto"}, "zero', 'true}, "zero'
         ({"zero/ds_stage3.json": STRAY}, False),
         ({"zero/ds_stage3.json": STRAY.replace("true", '"auto"')}, True),
         ({"zero/ds_stage3.json": STRAY, "go.sh": "python train.py\n"}, True),
+        ({"zero/ds_stage3.json": STRAY, "go.sh": 'accelerate launch "${ARGS[@]}" train.py\n'}, False),
     ],
-    ids=["other", "filled in", "launched without it"],
+    ids=["other", "filled in", "launched without it", "launched with a variable"],
 )
 def test_a_trainer_without_a_launch_line_does_not_leave_a_deepspeed_file_alone(
     files: dict[str, str], is_safe: bool, tmp_path: Path
