@@ -44,8 +44,8 @@ def python_files_passed(project: Project, module: str) -> list[str]:
 
 def _loaders(project: Project) -> Mapping[str, frozenset[str]]:
     found = dict(project.fact(_in_code))
-    for path, modules in project.fact(_all_passed).items():
-        found[path] = found.get(path, frozenset()) | modules
+    for path, script in _passed(project):
+        found[path] = found.get(path, frozenset()) | {script}
     return found
 
 
@@ -62,8 +62,8 @@ def _in_code(project: Project) -> Mapping[str, frozenset[str]]:
 def _all_passed(project: Project) -> Mapping[str, frozenset[str]]:
     """The files that launch lines pass to scripts: all that is known of files without looking at code."""
     found: dict[str, frozenset[str]] = {}
-    for path, modules in _passed(project):
-        found[path] = found.get(path, frozenset()) | modules
+    for path, script in _passed(project):
+        found[path] = found.get(path, frozenset()) | project.memo(_program, script)
     return found
 
 
@@ -96,8 +96,8 @@ def _chosen(project: Project) -> frozenset[str]:
     return frozenset(f"{name}.yaml" for words in lines if (name := chosen_groups(words).get("")))
 
 
-def _passed(project: Project) -> Iterator[tuple[str, frozenset[str]]]:
-    """The files that launch lines pass to a script, and the modules that run with it."""
+def _passed(project: Project) -> Iterator[tuple[str, str]]:
+    """The files that launch lines pass to a script, and the script."""
     for config in config_files(project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
         for command in config.text.commands if config.is_shell else ():
             script = script_of(project, config.document.path, command.script)
@@ -105,10 +105,10 @@ def _passed(project: Project) -> Iterator[tuple[str, frozenset[str]]]:
             for word in words if script is not None else ():
                 path = file_named(project, config.document.path, word)
                 if path is not None and script is not None and path != script:
-                    yield path, project.memo(_program, script)
+                    yield path, script
     for script, path in instructed_files(project):
         if script:
-            yield path, project.memo(_program, script)
+            yield path, script
 
 
 def _program(project: Project, script: str) -> frozenset[str]:
