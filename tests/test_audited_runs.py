@@ -695,3 +695,15 @@ def test_a_file_that_a_shell_names_where_nobody_sets_another_one_is_read(tmp_pat
     assert runs["go.sh"].regime == "bf16-mixed"
     assert {entry.declaration.path for entry in runs["go.sh"].entries} == {"train.py", "conf/a.yaml"}
     assert {entry.declaration.path for entry in runs["set.sh"].entries} == {"train.py", "conf/b.yaml"}
+
+
+def test_a_program_in_the_folder_that_a_variable_names_is_started(tmp_path: Path) -> None:
+    files = {
+        "tools/train.py": TRAINER,
+        "tools/go.sh": 'PYTHON="${PYTHON:-python3}"\nif ! $PYTHON "$HERE/train.py"; then\n  exit 1\nfi\n',
+        "far/go.sh": 'ROOT="${ROOT:-$(cd "$(dirname "$0")/.." && pwd)}"\npython "$ROOT/tools/train.py"\n',
+        "far/out.sh": 'python "$OUT/${NAME}/train.py"\n',
+    }
+    assert {run.path: run.regime for run in read(tmp_path, files).runs} == dict.fromkeys(
+        ("tools/go.sh", "far/go.sh"), "fp16-mixed"
+    )
