@@ -672,3 +672,133 @@ def test_a_fallback_that_is_followed_is_told_once(tmp_path: Path) -> None:
     (run,) = read(tmp_path, {"train.py": FALLEN_BACK}).runs
     told = [entry.declaration for entry in run.entries if entry.declaration.key == "dtype"]
     assert [(item.role, item.value.strip("'\""), bool(item.feeds)) for item in told] == [("option", "float16", True)]
+
+
+READS_YAML = """
+import argparse
+
+import yaml
+from transformers import Trainer, TrainingArguments
+
+from shared import seed
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--config", default="{name}.yaml")
+with open(parser.parse_args().config) as file:
+    config = yaml.safe_load(file)
+seed()
+made = TrainingArguments("out", bf16=config["training"]["bf16"], max_steps=config["training"]["max_steps"])
+Trainer(None, made).train()
+"""
+
+
+def test_the_default_file_of_one_program_is_none_of_another_with_the_same_helpers(tmp_path: Path) -> None:
+    stated = "training:\n  bf16: true\n  max_steps: 5\n"
+    files = {f"{name}.py": READS_YAML.format(name=name) for name in ("first", "second")}
+    files |= {"first.yaml": stated, "second.yaml": stated, "shared.py": "def seed():\n    return 3\n"}
+    files["go.sh"] = "python first.py --config first.yaml\npython second.py --config second.yaml\npython look.py\n"
+    files["look.py"] = """
+        import torch
+        from transformers import AutoModel
+
+        from shared import seed
+
+        seed()
+        AutoModel.from_pretrained("base", torch_dtype=torch.bfloat16)
+    """
+    ledger = read(tmp_path, files)
+    found = {
+        run.title.split()[1].removesuffix(".py"): {entry.declaration.path for entry in run.entries} - {run.path}
+        for run in (*ledger.runs, *ledger.elsewhere)
+        if run.title.startswith("python ")
+    }
+    assert found["first"] == {"first.py", "first.yaml"}
+    assert found["second"] == {"second.py", "second.yaml"}
+    assert found.get("look", {"look.py"}) == {"look.py"}
+
+
+COMPOSING = """
+import hydra
+from transformers import Trainer, TrainingArguments
+
+
+@hydra.main(config_path="conf", config_name="{name}")
+def main(cfg):
+    made = TrainingArguments("out", bf16=cfg.training.bf16, max_steps=cfg.training.max_steps)
+    Trainer(None, made).train()
+
+
+main()
+"""
+
+
+def test_a_file_beside_the_one_that_hydra_is_told_is_not_composed(tmp_path: Path) -> None:
+    files = {
+        "train.py": COMPOSING.format(name="train"),
+        "score.py": 'import hydra\n\n\n@hydra.main(config_path="conf", config_name="score")\ndef main(cfg):\n'
+        "    print(cfg.training)\n\n\nmain()\n",
+        "conf/train.yaml": "training:\n  bf16: true\n  max_steps: 5\n",
+        "conf/score.yaml": "training: none\n",
+        "show.py": 'import yaml\n\n\nwith open("conf/train.yaml") as file:\n    print(yaml.safe_load(file)["note"])\n',
+        "go.sh": "python train.py\npython score.py\npython show.py\n",
+    }
+    ledger = read(tmp_path, files)
+    assert {run.title: run.regime for run in ledger.runs} == {"python train.py": "bf16-mixed"}
+
+
+CASCADE = """
+import argparse
+
+import torch
+from transformers import AutoModel
+
+parser = argparse.ArgumentParser()
+{option}
+args = parser.parse_args()
+dtype = torch.float32
+if args.mixed_precision == "bf16":
+    dtype = torch.bfloat16
+elif args.mixed_precision == "fp16":
+    dtype = torch.float16
+model = AutoModel.from_pretrained("base", torch_dtype=dtype)
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "regime"),
+    [
+        ('parser.add_argument("--mixed_precision", default="bf16", choices=["no", "fp16", "bf16"])', "bf16-true"),
+        ('parser.add_argument("--mixed_precision", required=True)', "unknown"),
+    ],
+)
+def test_the_last_branch_of_several_is_not_what_a_program_computes_in(option: str, regime: str, tmp_path: Path) -> None:
+    ledger = read(tmp_path, {"look.py": CASCADE.format(option=option)})
+    (run,) = (*ledger.runs, *ledger.elsewhere)
+    assert run.regime == regime
+
+
+def test_a_file_that_a_shell_names_where_nobody_sets_another_one_is_read(tmp_path: Path) -> None:
+    code = READS_YAML.replace('default="{name}.yaml"', "required=True").replace("from shared import seed", "")
+    files = {
+        "train.py": code.replace("\nseed()", ""),
+        "conf/a.yaml": "training:\n  bf16: true\n  max_steps: 5\n",
+        "conf/b.yaml": "training:\n  bf16: false\n  max_steps: 5\n",
+        "go.sh": 'ROOT=.\nCONFIG="${CONFIG:-${ROOT}/conf/a.yaml}"\nrun() {\n  python train.py --config "$CONFIG"\n}\n',
+        "set.sh": 'CONFIG=conf/b.yaml\npython train.py --config "${CONFIG:-conf/a.yaml}"\n',
+    }
+    runs = {run.path: run for run in read(tmp_path, files).runs}
+    assert runs["go.sh"].regime == "bf16-mixed"
+    assert {entry.declaration.path for entry in runs["go.sh"].entries} == {"train.py", "conf/a.yaml"}
+    assert {entry.declaration.path for entry in runs["set.sh"].entries} == {"train.py", "conf/b.yaml"}
+
+
+def test_a_program_in_the_folder_that_a_variable_names_is_started(tmp_path: Path) -> None:
+    files = {
+        "tools/train.py": TRAINER,
+        "tools/go.sh": 'PYTHON="${PYTHON:-python3}"\nif ! $PYTHON "$HERE/train.py"; then\n  exit 1\nfi\n',
+        "far/go.sh": 'ROOT="${ROOT:-$(cd "$(dirname "$0")/.." && pwd)}"\npython "$ROOT/tools/train.py"\n',
+        "far/out.sh": 'python "$OUT/${NAME}/train.py"\n',
+    }
+    assert {run.path: run.regime for run in read(tmp_path, files).runs} == dict.fromkeys(
+        ("tools/go.sh", "far/go.sh"), "fp16-mixed"
+    )

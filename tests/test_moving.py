@@ -1017,6 +1017,38 @@ def test_a_recipe_beside_one_that_is_read_moves_with_leave(tmp_path: Path) -> No
     assert paths_changed(unsafe) == {"recipes/a.yaml", "recipes/b.yaml"}
 
 
+def test_a_recipe_does_not_leave_the_dtype_of_quantized_weights_behind(tmp_path: Path) -> None:
+    beside = "bnb_4bit_quant_type: nf4\nsave_dtype: bfloat16\nbnb_4bit_compute_dtype: "
+    files = {"recipes/b.yaml": f"{RECIPE}{beside}bfloat16\n", **REQUIRED}
+    report, runs = moved(tmp_path / "stays", all_rules(), files, "fp16-mixed", unsafe=True)
+    assert not report.changes
+    (why, *_) = runs["recipes/b.yaml"].why
+    assert why.message == "bnb_4bit_compute_dtype stays bfloat16: move it by hand"
+    files = {"recipes/b.yaml": f"{RECIPE}{beside}float16\n", **REQUIRED}
+    report, _ = moved(tmp_path / "fits", all_rules(), files, "fp16-mixed", unsafe=True)
+    assert paths_changed(report) == {"recipes/b.yaml"}
+
+
+def test_a_recipe_keeps_the_only_key_that_code_reads(tmp_path: Path) -> None:
+    code = """
+        import sys
+        import yaml
+        from transformers import Trainer, TrainingArguments
+
+        with open(sys.argv[1]) as file:
+            config = yaml.safe_load(file)
+        Trainer(None, TrainingArguments("out", bf16=config{read})).train()
+    """
+    for number, read in enumerate(('["bf16"]', '.get("bf16", True)')):
+        files = {"train.py": code.replace("{read}", read), "recipes/b.yaml": RECIPE, **REQUIRED}
+        report, runs = moved(tmp_path / str(number), all_rules(), files, "fp16-mixed", unsafe=True)
+        assert "recipes/b.yaml" not in paths_changed(report)
+        assert "reads bf16" in " ".join(place.message for place in runs["recipes/b.yaml"].why)
+    files["train.py"] += '\n        print(config["fp16"])\n'
+    report, _ = moved(tmp_path / "both", all_rules(), files, "fp16-mixed", unsafe=True)
+    assert "recipes/b.yaml" in paths_changed(report)
+
+
 def test_a_file_that_a_variable_names_without_a_twin_says_so(tmp_path: Path) -> None:
     files = {
         "train.py": BY_RECIPE,
@@ -1077,6 +1109,35 @@ PARSED = """
     Trainer(AutoModelForCausalLM.from_pretrained("m"), args).train()
 """
 SECTION = '{"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}, "train_batch_size": "auto"}\n'
+
+
+UNLAUNCHED = """
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+    Trainer(AutoModelForCausalLM.from_pretrained("m"), TrainingArguments("out", fp16=True)).train()
+"""
+STRAY = SECTION.replace("bf16", "fp16").replace('"auto"}, "zero', 'true}, "zero')
+
+
+@pytest.mark.parametrize(
+    ("files", "is_safe"),
+    [
+        ({"zero/ds_stage3.json": STRAY}, False),
+        ({"zero/ds_stage3.json": STRAY.replace("true", '"auto"')}, True),
+        ({"zero/ds_stage3.json": STRAY, "go.sh": "python train.py\n"}, True),
+        ({"zero/ds_stage3.json": STRAY, "go.sh": 'accelerate launch "${ARGS[@]}" train.py\n'}, False),
+    ],
+    ids=["other", "filled in", "launched without it", "launched with a variable"],
+)
+def test_a_trainer_without_a_launch_line_does_not_leave_a_deepspeed_file_alone(
+    files: dict[str, str], is_safe: bool, tmp_path: Path
+) -> None:
+    files = {"train.py": UNLAUNCHED, **REQUIRED, **files}
+    safe, _ = moved(tmp_path / "safe", all_rules(), files)
+    assert ("train.py" in paths_changed(safe)) is is_safe
+    unsafe, _ = moved(tmp_path / "unsafe", all_rules(), files, unsafe=True)
+    assert "train.py" in paths_changed(unsafe)
+    assert "zero/ds_stage3.json" in paths_changed(unsafe) or "auto" in files["zero/ds_stage3.json"]
 
 
 def test_a_program_reads_what_instructions_start_it_with(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 NAMED = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|\(([A-Za-z_]\w*)\))")
+DEFAULTED = re.compile(r"\$\{([A-Za-z_]\w*):?-((?:[^${}]|\$\{\w+\})*)\}")
+"""A variable with what stands for it where it is not set: ``${CONFIG:-conf/base.yaml}``."""
 _MAX_HOPS = 5
 """Through how many variables words are followed to the command line that gets them."""
 _MAX_LENGTH = 4_000
@@ -56,9 +58,14 @@ class Variables:
     def filled(self, words: Iterable[str]) -> Iterator[str]:
         """Words with the values of variables that are known; a word that is only a variable may become several."""
         for word in words:
+            word = DEFAULTED.sub(self._set_or_default, word)
             match = NAMED.fullmatch(word)
             value = self._values.get(_name(match)) if match is not None else None
             yield from value or (NAMED.sub(self._filled, word),)
+
+    def _set_or_default(self, match: re.Match[str]) -> str:
+        value = self._values.get(match[1], ())
+        return match[0] if value is None else " ".join(value) or match[2]
 
     def _filled(self, match: re.Match[str]) -> str:
         value = self._values.get(_name(match))

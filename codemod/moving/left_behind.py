@@ -12,8 +12,10 @@ from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import BF16, DTYPE_WORDS, FP16, HALVES, Constant, Dtype, as_dtype
 from ..torch.scalers import scalers
+from ..trainers.reading.configs import opened
 from ..trainers.reading.run_files import is_built_config
 from ..trainers.reading.run_settings import TEXT
+from ..trainers.reading.stated_words import speaks
 from .pairs import Pair
 
 CODE = (".py", ".ipynb")
@@ -52,8 +54,23 @@ def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
     stays += [item for item in constants if dtype_of(item) in others and (item.path, item.key) not in arrived]
     for item in dict.fromkeys(stays):
         yield Place(item.path, item.span, f"{item.key} stays {item.value}: move it by hand")
+    if pair.before.title == pair.before.path and not pair.before.path.endswith(CODE):
+        yield from _in_file(after, pair, others)
     if compute_dtype(target.regime) == BF16:
         yield from doubtful_scalers(after, pair) if target.regime != IDLE_UNDER else ()
+
+
+def _in_file(after: Project, pair: Pair, others: Collection[Dtype]) -> Iterator[Place]:
+    """What a file that nothing is seen to read names beside what the trainer takes: quantized weights' dtype."""
+    path = pair.before.path
+    document = after.document(path)
+    known = {entry.declaration.span.row for entry in pair.entries if entry.declaration.path == path}
+    for config in opened(after, document) if document is not None else ():
+        for entry in config.text.entries:
+            told = entry.kind == "pair" and entry.is_scalar and speaks(entry.name)
+            is_others = told and SAVED.isdisjoint(words_of(entry.name)) and as_dtype(str(entry.value)) in others
+            if is_others and config.span(entry).row not in known:
+                yield Place(path, config.span(entry), f"{entry.name} stays {entry.value}: move it by hand")
 
 
 def other_halves(target: Target) -> frozenset[Dtype]:

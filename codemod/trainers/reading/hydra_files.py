@@ -72,7 +72,7 @@ def _folders(project: Project) -> frozenset[str]:
 
 def composed(project: Project, main: HydraMain, words: Sequence[str] = ()) -> tuple[str, ...]:
     """The files of a run with these words on its command line, those that say more before those that they extend."""
-    chosen = _chosen(words)
+    chosen = chosen_groups(words)
     name = chosen.pop("", main.name)
     composing = _Composing(project, main.root, chosen)
     for _ in range(2):  # what a file overrides is known after the first time
@@ -81,7 +81,8 @@ def composed(project: Project, main: HydraMain, words: Sequence[str] = ()) -> tu
     return tuple(reversed(composing.files))
 
 
-def _chosen(words: Sequence[str]) -> dict[str, str]:
+def chosen_groups(words: Sequence[str]) -> dict[str, str]:
+    """The file that a command line picks of each group; under "" the primary one."""
     found: dict[str, str] = {}
     for number, word in enumerate(words):
         key, equals, value = word.partition("=")

@@ -9,7 +9,7 @@ from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import config_files
-from .hydra_files import mains_of
+from .hydra_files import NAME_FLAGS, chosen_groups, composed, mains_of
 from .instructions import instructed_files
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of, words_of_script
 from .programs_started import modules_of
@@ -31,6 +31,11 @@ def is_passed_only(project: Project, path: str) -> bool:
     return path in project.fact(_all_passed) and path not in project.fact(_in_code)
 
 
+def is_named_in(project: Project, path: str, modules: frozenset[str]) -> bool:
+    """Whether code of these modules names a file, or Hydra composes it for them."""
+    return not modules.isdisjoint(project.fact(_in_code).get(path, ()))
+
+
 def python_files_passed(project: Project, module: str) -> list[str]:
     """The Python files that are passed to a program which ``module`` (a path) is part of."""
     passed = project.fact(_all_passed).items()
@@ -39,8 +44,8 @@ def python_files_passed(project: Project, module: str) -> list[str]:
 
 def _loaders(project: Project) -> Mapping[str, frozenset[str]]:
     found = dict(project.fact(_in_code))
-    for path, modules in project.fact(_all_passed).items():
-        found[path] = found.get(path, frozenset()) | modules
+    for path, script in _passed(project):
+        found[path] = found.get(path, frozenset()) | {script}
     return found
 
 
@@ -57,8 +62,8 @@ def _in_code(project: Project) -> Mapping[str, frozenset[str]]:
 def _all_passed(project: Project) -> Mapping[str, frozenset[str]]:
     """The files that launch lines pass to scripts: all that is known of files without looking at code."""
     found: dict[str, frozenset[str]] = {}
-    for path, modules in _passed(project):
-        found[path] = found.get(path, frozenset()) | modules
+    for path, script in _passed(project):
+        found[path] = found.get(path, frozenset()) | project.memo(_program, script)
     return found
 
 
@@ -71,17 +76,28 @@ def _named_in(project: Project, module: ModuleNames) -> Iterator[str]:
 
 
 def _composed_by(project: Project, module: ModuleNames) -> Iterator[str]:
-    """Every file in the folder that ``@hydra.main(config_path="conf", config_name="config")`` composes from."""
+    """The files that ``@hydra.main(config_path="conf", config_name="config")`` composes, and those of all groups.
+
+    What lies beside ``config.yaml`` itself is no group: it counts where ``config`` or a command line names it.
+    """
     for main in mains_of(project, module):
-        yield from (path for path in project.paths if _is_below(path, main.root))
+        named = {*composed(project, main), *project.fact(_chosen)} if main.name else set()
+        for path in project.paths:
+            folder, _, name = path.rpartition("/")
+            is_below = path.endswith(CONFIG_ENDINGS) and (main.root == "." or path.startswith(f"{main.root}/"))
+            if is_below and (not named or (folder or ".") != main.root or not named.isdisjoint((path, name))):
+                yield path
 
 
-def _is_below(path: str, root: str) -> bool:
-    return path.endswith(CONFIG_ENDINGS) and (root == "." or path.startswith(f"{root}/"))
+def _chosen(project: Project) -> frozenset[str]:
+    """The names of the files that command lines choose instead of the one that the code names."""
+    texts = config_files(project, NAME_FLAGS, (FileKind.SHELL, FileKind.ENV))
+    lines = (command.words for config in texts if config.is_shell for command in config.text.commands)
+    return frozenset(f"{name}.yaml" for words in lines if (name := chosen_groups(words).get("")))
 
 
-def _passed(project: Project) -> Iterator[tuple[str, frozenset[str]]]:
-    """The files that launch lines pass to a script, and the modules that run with it."""
+def _passed(project: Project) -> Iterator[tuple[str, str]]:
+    """The files that launch lines pass to a script, and the script."""
     for config in config_files(project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
         for command in config.text.commands if config.is_shell else ():
             script = script_of(project, config.document.path, command.script)
@@ -89,10 +105,10 @@ def _passed(project: Project) -> Iterator[tuple[str, frozenset[str]]]:
             for word in words if script is not None else ():
                 path = file_named(project, config.document.path, word)
                 if path is not None and script is not None and path != script:
-                    yield path, project.memo(_program, script)
+                    yield path, script
     for script, path in instructed_files(project):
         if script:
-            yield path, project.memo(_program, script)
+            yield path, script
 
 
 def _program(project: Project, script: str) -> frozenset[str]:

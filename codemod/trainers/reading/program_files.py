@@ -15,6 +15,8 @@ LAUNCHING = ("python", "accelerate", "torchrun", "deepspeed", "train", "launch",
 """Words of files that start programs."""
 VARIABLE = re.compile(r"\$(?:\{[^}]*\}|\w+)")
 """A variable of a shell in a word."""
+FOLDER = re.compile(r"\$(?:\w+|\{\w+(?::?-.*)?\}|\(.*\))/")
+"""A folder of a checkout that the shell knows: ``${ROOT}/``, ``$(dirname "$0")/``."""
 CONFIG_ENDINGS = (".yaml", ".yml", ".json", ".toml")
 
 
@@ -35,8 +37,9 @@ def words_of_script(command: CommandLine) -> tuple[str, ...]:
 
 def file_named(project: Project, near: str, word: str) -> str | None:
     """The project's file that a word on a command line (or in a file) names."""
-    base, _, inner = word.partition("/")
-    if base.startswith("$") and "/" in inner:  # ${ROOT}/tools/train.py: the folder of a checkout
+    leading = FOLDER.match(word)
+    inner = word[leading.end() :] if leading is not None else ""
+    if "/" in inner or inner.endswith(".py"):
         word = inner
     if not word or "$" in word:
         return None

@@ -32,8 +32,15 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
         return regions.pop() if len(regions) == 1 else "unknown"
     if any(item.role == "compute" for item in items):
         return "unknown"
-    constants = {item.key: item.value for item in items if item.role == "constant"}
+    constants: dict[str, str] = {}
+    for item in (item for item in items if item.role == "constant"):
+        half = as_dtype(constants.get(item.key, item.value))
+        is_other = half in TRUE and as_dtype(item.value) in TRUE and half != as_dtype(item.value)
+        constants[item.key] = "" if is_other or constants.get(item.key) == "" else item.value
+    followed = {item.regime for item in items if item.feeds and item.regime in OF_WEIGHTS}
     stated = {_dtype(item, constants) for item in items if item.role == "weights"}
+    if stated == {None} and len(followed) == 1:
+        return followed.pop()
     halves = [TRUE[dtype] for dtype in stated if dtype in TRUE]
     if halves:
         return halves[0] if len(halves) == 1 and None not in stated else "unknown"

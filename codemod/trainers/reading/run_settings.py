@@ -9,7 +9,7 @@ from ...outcome import Declaration
 from ...python.names import names_of
 from ...source.project import Project
 from .configs import opened
-from .loaded_files import is_passed_only, loaders_of
+from .loaded_files import is_named_in, is_passed_only, loaders_of
 from .program_files import files_named, words_of_script
 from .region_switches import ENABLED
 from .run_members import Run
@@ -36,12 +36,6 @@ def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declarat
         if fed and _loads(project, run, modules, path):
             is_named = _names(project, run, path) or not is_passed_only(project, path)
             yield from (item for item in fed if item.framework != TEXT or (is_named and _reads(project, run, item)))
-
-
-def _reads(project: Project, run: Run, item: Declaration) -> bool:
-    """Whether the run's code reads what the entry is called; another program that loads the same file may."""
-    modules = (names_of(project, document) for document in project.python_documents_at(run.modules))
-    return any(item.key.rpartition(".")[2] in names_read(project, module) for module in modules)
 
 
 def regime_of_settings(run: Run, items: Iterable[Declaration]) -> str:
@@ -135,7 +129,14 @@ def _loads(project: Project, run: Run, modules: frozenset[str], path: str) -> bo
         return False
     if _names(project, run, path):
         return True
-    return not is_passed_only(project, path) or (run.command is None and run.modules[0] in loaders)
+    return is_named_in(project, path, modules) or (run.command is None and run.modules[0] in loaders)
+
+
+def _reads(project: Project, run: Run, item: Declaration) -> bool:
+    """Whether the run's code reads anything under the name of an entry."""
+    name = item.key.rpartition(".")[2]
+    modules = (names_of(project, document) for document in project.python_documents_at(run.modules))
+    return any(name in names_read(project, module) for module in modules)
 
 
 def _names(project: Project, run: Run, path: str) -> bool:

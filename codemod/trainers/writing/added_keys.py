@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ...python.names import names_of
+from ...source.documents import Document
 from ...source.project import Project
 from ..framework import Key
+from ..reading.known_readers import reader_is_known
 from ..reading.loaded_files import loaders_of
 from ..reading.recognition import runs_program
 from ..reading.runs import runs_of
@@ -24,16 +26,35 @@ def key_not_taken(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
     return ""
 
 
-def section_read_by_name(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
-    """Why a section cannot be renamed, for a report: code that loads the file subscripts it (``config["fp16"]``)."""
-    names = {step.key.name.partition(".")[0] for step in steps if step.verb == "rename" and scope.kind == "file"}
-    for document in project.python_documents_at(sorted(loaders_of(project, scope.path))) if names else ():
-        module = names_of(project, document)
-        for node in module.of_type(ast.Subscript):
-            if isinstance(node.slice, ast.Constant) and node.slice.value in names:
-                where = f"{document.path}:{document.span(node).row}"
-                return f"{where} takes the section {node.slice.value} from this file: change it there, and here"
+def read_by_name(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
+    """Why a key cannot give way to another one, for a report: code takes it by its name (``config["fp16"]``).
+
+    That is code which loads the file; of a file that nothing is known to read, any code that knows the old key alone.
+    """
+    if scope.kind != "file":
+        return ""
+    sections = {step.key.name.partition(".")[0] for step in steps if step.verb == "rename"}
+    loaders = project.python_documents_at(sorted(loaders_of(project, scope.path))) if sections else ()
+    for where, name in _keys_taken(project, loaders):
+        if name in sections:
+            return f"{where} takes the section {name} from this file: change it there, and here"
+    added = {step.key.name for step in steps if step.setting is None and step.key.means}
+    if added and not sections and not reader_is_known(project, scope):
+        stated = {str(setting.name).rpartition(".")[2] for setting in scope.settings if setting.key.means}
+        taken = {name: where for where, name in _keys_taken(project, project.python_documents(sorted(stated)))}
+        for name in sorted(stated & taken.keys() if added.isdisjoint(taken) else ()):
+            return f"{taken[name]} reads {name} and nothing reads {min(added)}: add it there, and here"
     return ""
+
+
+def _keys_taken(project: Project, documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
+    """Where code takes which key of a mapping: ``config["fp16"]``, ``config.get("fp16")``."""
+    for document in documents:
+        module = names_of(project, document)
+        for node in (*module.of_type(ast.Subscript), *module.calls_by_name.get("get", ())):
+            key = node.slice if isinstance(node, ast.Subscript) else next(iter(node.args), None)
+            if isinstance(key, ast.Constant):
+                yield f"{document.path}:{document.span(node).row}", str(key.value)
 
 
 def _takes(project: Project, scope: Scope, key: Key) -> bool:

@@ -11,7 +11,7 @@ from ...torch.dtypes import FP32, HALVES, as_dtype
 from ..reading.declarations import scopes_of
 from ..reading.handed import handed_to
 from ..reading.known_readers import reader_is_known
-from ..reading.program_files import file_named, files_matching, script_of, words_of_script
+from ..reading.program_files import VARIABLE, file_named, files_matching, script_of, words_of_script
 from ..reading.recognition import plain_flag
 from ..reading.runs import runs_of
 from ..reading.scopes import Scope, TextOrigin
@@ -20,6 +20,8 @@ from .steps import Plan
 
 DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "ds_config")
 """Flags that name a DeepSpeed file."""
+HANDED_FILES = ("hf_trainer", "trl", "accelerate")
+"""Frameworks to which a launcher hands a DeepSpeed file that their own code does not name."""
 BITS = ("bits", "quantization_bit", "quant_bits")
 """Flags that say how many bits a weight has."""
 NARROW = ("2", "3", "4", "8")
@@ -42,6 +44,8 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
         return f"{name}, which the line names, is not seen here and may state another precision"
     for name in _named_by_variables(project, scope):
         return f"which file {name} is decides a variable, and each of them states a precision"
+    for name in _strays(project, scope, target):
+        return f"{name}, which nothing here is known to read, may be this run's and states another precision"
     quantized = next(_quantizing(scope.command), "") if scope.command is not None else ""
     if quantized:
         return f"{quantized} computes with quantized weights"
@@ -83,6 +87,22 @@ def _named_by_variables(project: Project, scope: Scope) -> Iterator[str]:
     for run in runs_of(project):
         if run.command is not None and any(member.scope is scope for member in run.members):
             yield from _named_by_variable(project, run.place.path, run.command)
+
+
+def _strays(project: Project, scope: Scope, target: str) -> Iterator[str]:
+    """The DeepSpeed files with which somebody may start a trainer: no launch line says it, or a variable does."""
+    runs = (run for run in runs_of(project) if run.modules and any(member.scope is scope for member in run.members))
+    if scope.framework.id in HANDED_FILES and any(run.command is None or _is_open(run.command) for run in runs):
+        for item in scopes_of(project):
+            is_file = item.kind == "file" and item.framework.id == "deepspeed"
+            if is_file and item.regime not in (None, "fp32", target) and not reader_is_known(project, item):
+                yield item.path
+
+
+def _is_open(command: CommandLine) -> bool:
+    """Whether a variable gives a launcher words that are not known: ``accelerate launch "${ARGS[@]}" train.py``."""
+    before = command.words[: len(command.words) - len(words_of_script(command))]
+    return any(VARIABLE.fullmatch(word) for word in before[1:])
 
 
 def _missing(project: Project, scope: Scope, command: CommandLine) -> Iterator[str]:
