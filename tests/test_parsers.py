@@ -186,13 +186,21 @@ def test_a_file_is_loaded_where_code_or_a_launch_line_names_it(tmp_path: Path) -
         "train.py": "import yaml\nimport lib\nyaml.safe_load(open('conf/a.yaml'))\n",
         "lib.py": "x = 1\n",
         "app.py": "import hydra\n\n@hydra.main(config_path='hydra_conf', config_name='base')\ndef main(cfg): ...\n",
-        "run.sh": "accelerate launch --config_file acc.yaml train.py --config b.yaml\n",
-        **dict.fromkeys(("conf/a.yaml", "b.yaml", "acc.yaml", "c.yaml", "hydra_conf/m/x.yaml"), "dtype: float16\n"),
+        "two.py": "import both\n",
+        "three.py": "import both\n",
+        "both.py": "x = 1\n",
+        "run.sh": "accelerate launch --config_file acc.yaml train.py --config b.yaml\n"
+        "python two.py d.yaml\npython three.py e.yaml\n",
+        **dict.fromkeys(("conf/a.yaml", "b.yaml", "acc.yaml", "c.yaml", "d.yaml", "e.yaml"), "dtype: float16\n"),
+        **dict.fromkeys(("hydra_conf/base.yaml", "hydra_conf/m/x.yaml", "hydra_conf/y.yaml"), "dtype: float16\n"),
     }
     project = opened(tmp_path, files)
     assert loaders_of(project, "conf/a.yaml") == {"train.py"}
     assert loaders_of(project, "b.yaml") == {"train.py", "lib.py"}
+    assert loaders_of(project, "d.yaml") == {"two.py"}
+    assert loaders_of(project, "hydra_conf/base.yaml") == {"app.py"}
     assert loaders_of(project, "hydra_conf/m/x.yaml") == {"app.py"}
+    assert not loaders_of(project, "hydra_conf/y.yaml")
     assert not loaders_of(project, "acc.yaml")
     assert not loaders_of(project, "c.yaml")
 

@@ -22,7 +22,7 @@ HYDRA = ("config_name", "config_path", "version_base")
 
 
 def loaders_of(project: Project, path: str) -> frozenset[str]:
-    """The modules that are seen to load the file ``path``, or that run in a program which is passed its name."""
+    """The modules that are seen to load the file ``path``, or that run only in programs which are passed its name."""
     return project.fact(_loaders).get(path, frozenset())
 
 
@@ -44,8 +44,15 @@ def python_files_passed(project: Project, module: str) -> list[str]:
 
 def _loaders(project: Project) -> Mapping[str, frozenset[str]]:
     found = dict(project.fact(_in_code))
+    passed: dict[str, set[str]] = {}
+    owners: dict[str, set[str]] = {}
     for path, script in _passed(project):
-        found[path] = found.get(path, frozenset()) | {script}
+        passed.setdefault(path, set()).add(script)
+        for module in project.memo(_program, script):
+            owners.setdefault(module, set()).add(script)
+    for path, scripts in passed.items():
+        own = {module for script in scripts for module in project.memo(_program, script) if owners[module] <= scripts}
+        found[path] = found.get(path, frozenset()) | own | scripts
     return found
 
 
