@@ -92,7 +92,7 @@ def precision_of(project: Project, scope: Scope) -> Precision:
 
 def _precision(project: Project, scope: Scope) -> Precision:
     leading = [setting for setting in scope.effective() if setting.key.means]
-    values = [_values(project, scope, setting) for setting in leading]
+    values = [tokens_of(project, scope, setting) for setting in leading]
     found: dict[str, Setting | None] = {}
     is_known = True
     for chosen in islice(product(*values), MAX_CHOICES):
@@ -111,7 +111,7 @@ def _precision(project: Project, scope: Scope) -> Precision:
     return Precision(scope, frozenset(found), compute, next(iter(found.values()), None))
 
 
-def _values(project: Project, scope: Scope, setting: Setting) -> list[str | None]:
+def tokens_of(project: Project, scope: Scope, setting: Setting) -> list[str | None]:
     """Every value that a setting can have, as conditions write it; None among them for one that is not known."""
     argument = scope.argument(setting)
     if setting.value is not None or setting.kind == "section" or argument is None:
