@@ -95,7 +95,7 @@ def _written(
         module,
         module.statement_of(call),
         _shown(module, precision),
-        f"Lightning's precision={mixed[0]!r}",
+        f"Lightning's precision={str(found[0].value if found else mixed[0])!r}",
         partial(_unless_for_gpus, project, scope, setting, devices),
         (*(item.place(CHOSEN) for item in found), module.place(call, f"the {maker} is built here")),
         respellings=_respelled(setting, found) if {str(item.value) for item in found} == set(mixed) else (),
