@@ -132,7 +132,8 @@ def _run(
     load: Load, made_by: tuple[Creation, ...], precision: Precision, module: ModuleNames, trainer: ast.Call
 ) -> TrainedLoad:
     through = [call for made in made_by for call in made.through]
-    steps = [*through, *(item for made in made_by for item in statements_about(made, module, trainer))]
+    mentioned = (item for made in made_by for item in mentions_of(made) if not is_below(item, module, trainer))
+    steps = [*through, *(item.statement for item in mentioned)]
     return TrainedLoad(
         load,
         precision,
@@ -174,21 +175,32 @@ def names_in(node: ast.AST) -> Iterator[str]:
             yield item.arg
 
 
-def statements_about(made: Creation, trains: ModuleNames, trainer: ast.Call) -> Iterator[ast.stmt]:
-    """The plain statements that do something with the model under any of its names, before it is trained."""
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A statement that speaks of the model, and what it calls it."""
+
+    module: ModuleNames
+    statement: ast.stmt
+    name: str
+
+
+def mentions_of(made: Creation) -> Iterator[Mention]:
+    """The plain statements and loops that mention a model under any of its names."""
     born = made.module.statement_of(made.call)
     for name in made.names:
-        module = name.module
-        chain = name.text.split(".")
+        module, chain = name.module, name.text.split(".")
         loads: Iterable[ast.expr] = (module.attribute_loads if len(chain) > 1 else module.name_loads).get(chain[-1], [])
         for load in loads:
-            if attribute_chain(load) != chain or name.container not in {module.tree, *module.ancestors(load)}:
-                continue
             statement = module.statement_of(load)
-            here = module is trains and function_of(module, statement) is function_of(module, trainer)
-            late = here and position(statement) > position(trainer)
-            if not isinstance(statement, COMPOUND) and statement is not born and not late:
-                yield statement
+            is_it = attribute_chain(load) == chain and name.container in {module.tree, *module.ancestors(load)}
+            if is_it and not isinstance(statement, COMPOUND) and statement is not born:
+                yield Mention(module, statement, name.text)
+
+
+def is_below(mention: Mention, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a statement stands below ``node`` in the same function."""
+    here = mention.module is module and function_of(module, mention.statement) is function_of(module, node)
+    return here and position(mention.statement) > position(node)
 
 
 # --- one model and one set of arguments in one place, handed to a trainer that is not seen ----------------------------
