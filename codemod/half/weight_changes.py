@@ -15,7 +15,7 @@ from ..python.functions import called_function
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..python.paths import function_of, position
 from ..source.project import Project
-from ..torch.api import LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, SAME_MODULE, WEIGHT_CASTS
+from ..torch.api import CASTS, LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, SAME_MODULE, WEIGHT_CASTS
 from ..torch.dtype_values import scenarios_of
 from ..torch.dtypes import FP32, Dtype, Given, Scenario, Unknown, as_dtype
 from ..torch.weight_changes import may_change_back
@@ -32,7 +32,6 @@ KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 0.35.2 and transformers 4.57.1 (peft's `get_peft_model` and `PeftModel.add_adapter` make them float32)."""
 WIDE_ADAPTERS = ("get_peft_model", "PeftModel", "LoraModel", "load_adapter", "add_lora")
 FROZEN = ("requires_grad", "freeze")
-CASTS = (*WEIGHT_CASTS, "to")
 KEEPING = (*SAME_COMPUTATION, "prepare", "setup_module")
 """Wrappers that leave the weights as they are."""
 IN_FLOAT32 = (Scenario(FP32),)
