@@ -79,36 +79,27 @@ def _all_runs(project: Project) -> tuple[TrainedLoad, ...]:
 # --- trainer classes --------------------------------------------------------------------------------------------------
 
 
+def trainer_calls(module: ModuleNames) -> Iterator[tuple[ast.Call, ast.expr, ast.expr, bool]]:
+    """The calls of trainers' classes: the model and the arguments that each is given, whether it may add adapters."""
+    for call in (call for name, calls in module.calls_by_name.items() if name.endswith("Trainer") for call in calls):
+        given = keywords_of(module, call)
+        plain = [item for item in call.args if not isinstance(item, ast.Starred)]
+        model = given.values.get("model", plain[0] if plain else None)
+        arguments = given.values.get("args", plain[1] if len(plain) > 1 else None)
+        adapted = given.values.get("peft_config")
+        if model is not None and arguments is not None:
+            yield call, model, arguments, not given.complete or (adapted is not None and not is_none(adapted))
+
+
 def _of_trainers(project: Project, module: ModuleNames) -> Iterator[TrainedLoad]:
-    for name, calls in module.calls_by_name.items():
-        for call in calls if name.endswith("Trainer") else ():
-            yield from _of_trainer(project, module, call)
-
-
-def passed_to(module: ModuleNames, call: ast.Call) -> tuple[ast.expr, ast.expr, bool] | None:
-    """The model and the arguments that a trainer's class is given, and whether it may put adapters on the model."""
-    given = keywords_of(module, call)
-    plain = [item for item in call.args if not isinstance(item, ast.Starred)]
-    model = given.values.get("model", plain[0] if plain else None)
-    arguments = given.values.get("args", plain[1] if len(plain) > 1 else None)
-    adapted = given.values.get("peft_config")
-    lora = not given.complete or (adapted is not None and not is_none(adapted))
-    return (model, arguments, lora) if model is not None and arguments is not None else None
-
-
-def _of_trainer(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[TrainedLoad]:
-    passed = passed_to(module, call)
-    if passed is None:
-        return
-    model, arguments, lora = passed
-    made_by = creations_of(project, module, arguments)
-    precision = _precision(project, made_by[0]) if len(made_by) == 1 else None
-    if precision is None:
-        return
-    own = initial_load(project, made_by[0].module, made_by[0].call, model)
-    runs = [_run(own, (), precision, module, call)] if own is not None else []
-    for run in runs or loads_of_model(project, module, model, precision, call):
-        yield replace(run, adapted=run.adapted or lora)
+    for call, model, arguments, lora in trainer_calls(module):
+        made_by = creations_of(project, module, arguments)
+        precision = _precision(project, made_by[0]) if len(made_by) == 1 else None
+        if precision is not None:
+            own = initial_load(project, made_by[0].module, made_by[0].call, model)
+            runs = [_run(own, (), precision, module, call)] if own is not None else []
+            for run in runs or loads_of_model(project, module, model, precision, call):
+                yield replace(run, adapted=run.adapted or lora)
 
 
 def _precision(project: Project, made: Creation) -> Precision | None:

@@ -20,6 +20,7 @@ from ....codemod.purpose.training import training_modules
 from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.source.project import Project
+from ....codemod.torch.api import CASTS
 from ....codemod.torch.cast_models import later_statements
 from ....codemod.torch.dtypes import HALVES, Dtype
 from ....codemod.torch.weight_changes import moves_only
