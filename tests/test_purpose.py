@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from precfix.codemod.purpose.files import purpose_of
 from precfix.codemod.purpose.imports import connected_modules, importers_of
-from precfix.codemod.purpose.runs import Run, runs_around, runs_of, runs_of_file, uses
+from precfix.codemod.purpose.runs import Run, runs_around, runs_of, uses
 from precfix.codemod.purpose.training import only_infers, only_launches_inference, reached_modules, training_modules
 from precfix.codemod.purpose.words import Purpose
 from precfix.codemod.python.names import ModuleNames, names_of
@@ -191,8 +191,6 @@ def test_a_run_reaches_what_its_script_imports(tmp_path: Path) -> None:
     assert uses(project, run, module, net)
     unused = class_named(project, "lib/net.py", "Unused")
     assert not runs_of(project, *unused)
-    assert runs_of_file(project, "lib/net.py") == (run,)
-    assert not runs_of_file(project, "lib/far.py")
 
 
 def test_a_run_begins_in_the_script_that_imports_its_region(tmp_path: Path) -> None:
@@ -214,8 +212,12 @@ def test_a_run_begins_in_the_script_that_imports_its_region(tmp_path: Path) -> N
 def test_an_evaluation_does_not_train(tmp_path: Path) -> None:
     evaluation = "with torch.no_grad(), torch.autocast('cuda', dtype=torch.float16):\n    net(x)\n"
     project = open_tree(tmp_path, {"train.py": f"{STEP}{evaluation}", "evaluate.py": f"import torch\n{evaluation}"})
-    assert told(runs_of_file(project, "train.py")) == [("train.py", "bfloat16", True), ("train.py", "float16", False)]
-    assert told(runs_of_file(project, "evaluate.py")) == [("evaluate.py", "float16", False)]
+    train, evaluate = (names_of(project, item) for item in project.python_documents_at(["train.py", "evaluate.py"]))
+    assert told(runs_of(project, train, train.tree)) == [
+        ("train.py", "bfloat16", True),
+        ("train.py", "float16", False),
+    ]
+    assert told(runs_of(project, evaluate, evaluate.tree)) == [("evaluate.py", "float16", False)]
 
 
 def test_a_launch_line_alone_states_the_precision(tmp_path: Path) -> None:
@@ -228,7 +230,7 @@ def test_a_launch_line_alone_states_the_precision(tmp_path: Path) -> None:
     project = open_tree(tmp_path, files).with_frameworks(load_frameworks())
     module, net = class_named(project, "net.py", "Net")
     assert {(*run.dtypes, run.trains) for run in runs_of(project, module, net)} == {(FP16, True)}
-    assert not runs_of_file(project, "alone.py")
+    assert not runs_of(project, *class_named(project, "alone.py", "Alone"))
 
 
 def test_a_librarys_own_kernels_run_in_what_the_project_trains_in(tmp_path: Path) -> None:
@@ -242,7 +244,7 @@ def test_a_librarys_own_kernels_run_in_what_the_project_trains_in(tmp_path: Path
             "b/kernels.py": "class Kernel: ...\n",
         },
     )
-    assert not runs_of_file(project, "a/kernels.py")
+    assert not runs_of(project, *class_named(project, "a/kernels.py", "Kernel"))
     assert [run.dtypes for run in runs_around(project, *class_named(project, "a/kernels.py", "Kernel"))] == [{BF16}]
     assert not runs_around(project, *class_named(project, "b/kernels.py", "Kernel"))
 
@@ -254,7 +256,7 @@ def test_a_program_that_imports_by_name_can_reach_the_whole_project(
     importing: str, found: bool, tmp_path: Path
 ) -> None:
     project = open_tree(tmp_path, {"train.py": f"{STEP}{importing}\n", "lib/net.py": "class Net: ...\n"})
-    assert bool(runs_of_file(project, "lib/net.py")) is found
+    assert bool(runs_of(project, *class_named(project, "lib/net.py", "Net"))) is found
 
 
 def test_what_a_package_imports_is_not_run_by_each_of_its_parts(tmp_path: Path) -> None:

@@ -119,7 +119,6 @@ class Mixture:
     path: str
     """The file that ``node`` stands in, which need not be the one where the result is used."""
     node: ast.expr
-    wide: Atom
     meant: Atom
 
 

@@ -82,7 +82,7 @@ def promoted_atom(one: Atom, other: Atom, path: str, node: ast.expr) -> Atom | N
     if known.dtype == FP64:
         return known
     if known.dtype == FP32:
-        mixed = known.mixture or (Mixture(path, node, known, symbol) if symbol.can_be_half else None)
+        mixed = known.mixture or (Mixture(path, node, symbol) if symbol.can_be_half else None)
         return replace(known, mixture=mixed)
     return symbol if symbol.role is not Role.PARAMETER else None
 
@@ -105,7 +105,7 @@ def _promoted_concrete(one: Atom, other: Atom, path: str, node: ast.expr) -> Ato
     ranks = [order.index(item.dtype) if item.dtype in order else 1 for item in (one, other)]
     wider, narrower = (one, other) if ranks[0] >= ranks[1] else (other, one)
     if {one.dtype, other.dtype} == {FP16, BF16}:
-        return Atom(FP32, made=Made.MIXED_HALVES, source=one.source, mixture=Mixture(path, node, one, other))
+        return Atom(FP32, made=Made.MIXED_HALVES, source=one.source, mixture=Mixture(path, node, other))
     if wider.dtype == FP32 and narrower.dtype in HALVES:
-        return replace(wider, mixture=wider.mixture or Mixture(path, node, wider, narrower))
+        return replace(wider, mixture=wider.mixture or Mixture(path, node, narrower))
     return wider

@@ -11,14 +11,13 @@ from ..python.functions import FunctionTarget, called_function, class_of, method
 from ..python.names import ModuleNames, Scope, attribute_chain
 from ..python.paths import calls_of
 from ..source.project import Project
-from ..torch.api import LOADERS, WEIGHT_CASTS
+from ..torch.api import CASTS, LOADERS
 from ..trainers.reading.trained_loads import may_recast, mentions, names_in
 
 MAX_DEPTH = 3
 """Classes inside of classes that are looked into."""
 FROZEN = ("requires_grad", "freeze")
 WITHOUT = ("no_grad", "inference_mode")
-CASTS = (*WEIGHT_CASTS, "to")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Sequence
 
 from ..python.names import ModuleNames, attribute_chain
-from ..torch.api import WEIGHT_CASTS
+from ..torch.api import CASTS
 
-CASTS = (*WEIGHT_CASTS, "to")
 ALL = ("parameters", "modules")
 
 

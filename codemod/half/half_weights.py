@@ -220,10 +220,10 @@ def _inside(module: ModuleNames, node: ast.expr) -> list[ast.expr] | None:
         return [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == "params"] or None
     if isinstance(node, ast.IfExp):
         return [node.body, node.orelse]
-    return _named(module, node) or None if isinstance(node, ast.Name) else None
+    return listed(module, node) or None if isinstance(node, ast.Name) else None
 
 
-def _named(module: ModuleNames, node: ast.Name) -> list[ast.expr]:
+def listed(module: ModuleNames, node: ast.Name) -> list[ast.expr]:
     """What a name of parameters stands for: its values, what a list is filled with, what a loop goes through."""
     found: list[ast.expr] = []
     for binding in module.scope_of(node).lookup(node.id):

@@ -15,13 +15,13 @@ from ..python.functions import called_function
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..python.paths import function_of, position
 from ..source.project import Project
-from ..torch.api import LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, SAME_MODULE, WEIGHT_CASTS
+from ..torch.api import CASTS, LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, SAME_MODULE, WEIGHT_CASTS
 from ..torch.dtype_values import scenarios_of
 from ..torch.dtypes import FP32, Dtype, Given, Scenario, Unknown, as_dtype
 from ..torch.weight_changes import may_change_back
 from ..trainers.reading.links import sources
 from ..trainers.reading.loads import load_at
-from ..trainers.reading.trained_loads import COMPOUND, may_recast, mentions
+from ..trainers.reading.trained_loads import COMPOUND, Mention, is_below, may_recast, mentions, mentions_of
 from .built_half import built_in
 from .casts_of_each import cast_of_each
 from .checkpoints import stored_dtype
@@ -32,7 +32,6 @@ KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 0.35.2 and transformers 4.57.1 (peft's `get_peft_model` and `PeftModel.add_adapter` make them float32)."""
 WIDE_ADAPTERS = ("get_peft_model", "PeftModel", "LoraModel", "load_adapter", "add_lora")
 FROZEN = ("requires_grad", "freeze")
-CASTS = (*WEIGHT_CASTS, "to")
 KEEPING = (*SAME_COMPUTATION, "prepare", "setup_module")
 """Wrappers that leave the weights as they are."""
 IN_FLOAT32 = (Scenario(FP32),)
@@ -86,33 +85,14 @@ def changes_of(
     return sorted(found.values(), key=when)
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """A statement that speaks of the model, and what it calls it."""
-
-    module: ModuleNames
-    statement: ast.stmt
-    name: str
-
-
 def _mentions(made: Creation, trains: ModuleNames, optimizer: ast.Call, *, later: bool | ast.AST) -> Iterator[Mention]:
-    """The plain statements and loops that mention the model, those below the optimizer that stand alone included."""
-    own = {made.module.statement_of(made.call), trains.statement_of(optimizer)}
+    """The statements and loops that mention the model, those below the optimizer that stand alone included."""
+    stepped = trains.statement_of(optimizer)
     end = position(later) if isinstance(later, ast.AST) else (sys.maxsize, 0)
-    for name in made.names:
-        module, chain = name.module, name.text.split(".")
-        loads: Sequence[ast.expr] = (module.attribute_loads if len(chain) > 1 else module.name_loads).get(chain[-1], [])
-        for load in loads:
-            if attribute_chain(load) != chain or name.container not in {module.tree, *module.ancestors(load)}:
-                continue
-            statement = module.statement_of(load)
-            here = module is trains and function_of(module, statement) is function_of(module, optimizer)
-            below = here and position(statement) > position(optimizer)
-            counts = not below or (
-                later and isinstance(statement, ast.Expr) and (end is None or position(statement) < end)
-            )
-            if counts and not isinstance(statement, COMPOUND) and statement not in own:
-                yield Mention(module, statement, name.text)
+    for item in mentions_of(made):
+        alone = later and isinstance(item.statement, ast.Expr) and position(item.statement) < end
+        if item.statement is not stepped and (alone or not is_below(item, trains, optimizer)):
+            yield item
 
 
 def _loaded(project: Project, made: Creation) -> Iterator[Change]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..model import Place
 from ..python.functions import called_function
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
+from ..python.trace import Domain, Trace, trace
 from ..source.project import Project
 from ..torch.accelerators import accelerator_at
 from ..torch.autocast import Autocast, autocasts_in
@@ -20,8 +21,6 @@ from .steps import contexts_around
 
 MAX_HOPS = 5
 """How many calls up a region is looked for: further away it is another program's business."""
-MAX_CONTEXT_HOPS = 2
-"""How many names and helper functions stand between a ``with`` and the autocast that it enters."""
 ACCELERATED = frozenset({None, "cuda", "xpu"})
 """The devices that share CUDA's list of operations; one that is chosen at run time counts as CUDA."""
 
@@ -41,13 +40,13 @@ class Inside:
 def regions_around(project: Project, module: ModuleNames, node: ast.AST) -> Iterator[Autocast]:
     """The autocasts entered around ``node`` in its function or as a decorator of it, innermost first."""
     for context in contexts_around(module, node):
-        yield from _made_for(project, module, context, 0)
+        yield from trace(project, module, context, MADE)
 
 
 def way_inside(project: Project, module: ModuleNames, node: ast.AST, hops: int = 0) -> Inside | None:
     """How ``node`` comes to run under autocast; None when no way is found, or an island is around it."""
     for context in contexts_around(module, node):
-        regions = list(_made_for(project, module, context, 0))
+        regions = list(trace(project, module, context, MADE))
         opened = [item for item in regions if not item.switched_off and item.device in ACCELERATED]
         if opened:  # the others are what it is instead: `autocast(...) if amp else autocast(enabled=False)`
             return Inside(opened[0], (_place(module, opened[0].node, "the autocast region"),), True)
@@ -64,22 +63,19 @@ def way_inside(project: Project, module: ModuleNames, node: ast.AST, hops: int =
     return project.memo(_way_into, (module, function, hops))
 
 
-def _made_for(project: Project, module: ModuleNames, context: ast.expr, hops: int) -> Iterator[Autocast]:
-    """The autocasts that a context manager can be: made in place, held by a name, or made by a helper function."""
+def _made_by(question: Trace[Autocast], module: ModuleNames, context: ast.expr) -> Iterable[Autocast] | None:
+    """The autocasts in an expression, or around the ``yield`` of a function that it calls; None: it is followed."""
     nodes = set(ast.walk(context))
-    found = [item for item in autocasts_in(project, module) if item.node in nodes]
-    yield from found
-    called = context.func if isinstance(context, ast.Call) else context
-    chain = attribute_chain(called)
-    if found or chain is None or hops > MAX_CONTEXT_HOPS:
-        return
-    for value in _values(module, called, chain):
-        yield from _made_for(project, module, value, hops + 1)
-    target = called_function(project, module, context) if isinstance(context, ast.Call) else None
-    if target is not None:
-        returned = [item.value for item in target.module.returns_of(target.node) if item.value is not None]
-        for expression in (*returned, *_around_yields(target.module, target.node)):
-            yield from _made_for(project, target.module, expression, hops + 1)
+    found = [item for item in autocasts_in(question.project, module) if item.node in nodes]
+    target = called_function(question.project, module, context) if isinstance(context, ast.Call) else None
+    if not found and target is not None:
+        around = _around_yields(target.module, target.node)
+        found = [item for each in around for item in question.of(target.module, each)]
+    return found or None
+
+
+MADE: Domain[Autocast] = Domain(_made_by, lambda _question, _module, _node, _why: ())
+"""The autocasts that a context manager can be: made in place, held by a name, or made by a helper function."""
 
 
 def _is_accelerated(project: Project, module: ModuleNames, called: ast.expr) -> bool:
@@ -90,17 +86,6 @@ def _is_accelerated(project: Project, module: ModuleNames, called: ast.expr) -> 
     if found is None or found.text != ast.unparse(called.value):
         return False
     return bool({as_dtype(value) for value in found.values} & {BF16, FP16, UNKNOWN})
-
-
-def _values(module: ModuleNames, node: ast.expr, chain: list[str]) -> list[ast.expr]:
-    """What a variable or attribute of ``self`` is assigned."""
-    if len(chain) == 1:
-        return [item.value for item in module.scope_of(node).lookup(chain[0]) if item.value is not None]
-    owner = module.scope_of(node).enclosing_class
-    if len(chain) == 2 and chain[0] == "self" and owner is not None:
-        stores = module.attribute_stores.get(chain[1], [])
-        return [value for receiver, value, _ in stores if receiver == ["self"] and value is not None]
-    return []
 
 
 def _around_yields(module: ModuleNames, function: FunctionNode) -> Iterator[ast.expr]:

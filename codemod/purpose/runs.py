@@ -22,14 +22,14 @@ from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
 from ..torch.dtypes import BF16, FP16, FP32, Dtype
 from ..trainers.framework import FAMILIES
-from ..trainers.reading.precision import HALVES, precision_of
+from ..trainers.reading.precision import precision_of
 from ..trainers.reading.run_members import Member
 from ..trainers.reading.run_members import Run as Launch
 from ..trainers.reading.runs import runs_of as launches_of
 from .decided import is_switched_off
 from .files import is_test, purpose_of
 from .given import is_given
-from .imports import imported_modules, importers_of, reached_from
+from .imports import imported_modules, importers_of
 from .outcomes import can_come_out
 from .proved_reach import MAX_HOPS, can_run, is_reached
 from .training import training_modules, trains
@@ -41,6 +41,7 @@ MAX_MODULES = 200
 BY_NAME = frozenset({"import_module", "__import__", "instantiate", "locate", "LightningCLI"})
 """Calls that import what a string names: importlib, Hydra (also ``pydoc.locate``), and Lightning's class paths."""
 MIXED = {FP16: "fp16-mixed", BF16: "bf16-mixed"}
+HALVES = {"bf16": BF16, "fp16": FP16}
 INSTRUCTIONS = ("readme", "install", "dockerfile")
 """Beginnings of the names of files that name packages as a manifest does, but in any folder."""
 
@@ -88,15 +89,6 @@ def runs_of(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Run, 
     found = (run for run in runs if uses(project, run, module, node) or _may_build(project, run, path))
     trained = training_modules(project)
     return tuple(sorted(found, key=lambda run: run.starts[0] not in trained))
-
-
-def runs_of_file(project: Project, path: str) -> tuple[Run, ...]:
-    """The runs on any device that import the file at ``path``, or begin in it."""
-    return tuple(
-        run
-        for run in project.fact(_all_runs)
-        if path in project.memo(_paths_reached, run.starts) or _may_build(project, run, path)
-    )
 
 
 def _may_build(project: Project, run: Run, path: str) -> bool:
@@ -168,10 +160,6 @@ def runs_around(project: Project, module: ModuleNames, node: ast.AST) -> tuple[R
         return runs
     root = project_folder(project, path)
     return tuple(run for run in project.fact(_all_runs) if run.trains and run.place.path.startswith(root))
-
-
-def _paths_reached(project: Project, starts: tuple[ModuleNames, ...]) -> frozenset[str]:
-    return frozenset(module.document.path for module in reached_from(project, starts, MAX_MODULES))
 
 
 def _imports_by_name(project: Project, starts: tuple[ModuleNames, ...]) -> bool:

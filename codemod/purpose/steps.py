@@ -54,11 +54,6 @@ def _loops_with_backward(_: Project, asked: tuple[ModuleNames, ast.AST]) -> froz
     return frozenset(loop for call in calls for loop in loops(module, call) or (None,))
 
 
-def trains(module: ModuleNames, node: ast.AST) -> bool:
-    """Whether ``node`` belongs to a training step that its own function runs."""
-    return calls_beside(module, node, "backward") and not is_without_gradients(module, node)
-
-
 def says_evaluation(scope: Scope) -> bool:
     """Whether a function is called like one that evaluates."""
     name = getattr(scope.node, "name", "").lower()

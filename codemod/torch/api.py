@@ -28,6 +28,7 @@ SAME_WEIGHTS = ("to", "cuda", "cpu", "xpu", "npu", "train", "eval", "requires_gr
 names another one."""
 WEIGHT_CASTS = {"half": FP16, "bfloat16": BF16, "float": FP32, "double": FP64}
 """Those that cast the weights first."""
+CASTS = (*WEIGHT_CASTS, "to")
 SAME_MODULE = (*SAME_WEIGHTS, *WEIGHT_CASTS, "type")
 """All that give back the module itself; tests/test_flow_layers.py calls them."""
 SAME_COMPUTATION = ("compile", "DistributedDataParallel", "DataParallel", "DDP", "convert_sync_batchnorm")

@@ -13,8 +13,9 @@ from typing import Literal, TypeAlias
 
 from ..python.arguments import Signature, bind
 from ..python.conditions import never_reached
-from ..python.functions import called_function
-from ..python.names import ModuleNames, attribute_chain, names_of
+from ..python.keywords import entries_of, keywords_of
+from ..python.names import ModuleNames, names_of
+from ..python.trace import TABLES, trace
 from ..source.project import Project
 from .dtype_values import scenarios_of
 from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario
@@ -152,7 +153,7 @@ def _autocast(project: Project, module: ModuleNames, node: ast.Name | ast.Attrib
         call, form = parent, _form(module, parent)
         arguments = bind(APIS[api], parent)
         if arguments is None:
-            arguments = _bind_with_table(project, module, parent, APIS[api])
+            arguments = _with_dictionary(project, module, parent, APIS[api])
     elif isinstance(parent, ast.Call) and parent.args and parent.args[0] is node and _is_partial(module, parent):
         call, form = parent, "partial"
         arguments = bind(APIS[api], parent, skip=1)
@@ -174,42 +175,20 @@ def _autocast(project: Project, module: ModuleNames, node: ast.Name | ast.Attrib
     )
 
 
-def _bind_with_table(
+def _with_dictionary(
     project: Project, module: ModuleNames, call: ast.Call, signature: Signature
 ) -> dict[str, ast.expr] | None:
-    """``autocast(**options)`` with a dict display: in place, in a variable, or what a function returns."""
-    splats = [item.value for item in call.keywords if item.arg is None]
-    if len(splats) != 1 or any(isinstance(item, ast.Starred) for item in call.args):
+    """``autocast(**options)`` with a dictionary that is written down; of several, where all agree on the dtype."""
+    given = keywords_of(module, call)
+    splats = [item.value for item in call.keywords if item.arg is None] if not given.complete else []
+    tables = [table for splat in splats for table in trace(project, module, splat, TABLES)]
+    found = [entries_of(*table) if table is not None and table[0] is module else None for table in tables]
+    known = [item for item in found if item is not None]
+    dtypes = {ast.unparse(item["dtype"]) if "dtype" in item else "" for item in known}
+    is_known = given.complete or (len(splats) == len(dtypes) == 1 and len(known) == len(found))
+    if not is_known or any(isinstance(item, ast.Starred) for item in call.args):
         return None
-    table = _table(project, module, splats[0])
-    if table is None:
-        return None
-    named = {item.arg: item.value for item in call.keywords if item.arg is not None}
-    return {**dict(zip(signature.names, call.args, strict=False)), **named, **table}
-
-
-def _table(project: Project, module: ModuleNames, node: ast.expr) -> dict[str, ast.expr] | None:
-    """The entries of a dict with literal keys; of several possible ones, where all agree on the dtype."""
-    tables: list[ast.expr | None] = [node]
-    if isinstance(node, ast.Name):
-        tables = [binding.value for binding in module.scope_of(node).lookup(node.id)]
-    elif isinstance(node, ast.Call) and attribute_chain(node.func) != ["dict"]:
-        target = called_function(project, module, node)
-        known = target is not None and target.module is module
-        tables = [item.value for item in target.module.returns_of(target.node)] if target is not None and known else []
-    entries = [_entries(table) for table in tables]
-    found = [item for item in entries if item is not None]
-    dtypes = {ast.unparse(item["dtype"]) if "dtype" in item else "" for item in found}
-    return found[-1] if found and len(found) == len(entries) and len(dtypes) == 1 else None
-
-
-def _entries(table: ast.expr | None) -> dict[str, ast.expr] | None:
-    if isinstance(table, ast.Call) and attribute_chain(table.func) == ["dict"] and not table.args:
-        return {item.arg: item.value for item in table.keywords if item.arg is not None}
-    if not isinstance(table, ast.Dict):
-        return None
-    keys = [key.value for key in table.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
-    return dict(zip(keys, table.values, strict=True)) if len(keys) == len(table.values) else None
+    return {**dict(zip(signature.names, call.args, strict=False)), **given.values, **dict(*known[-1:])}
 
 
 def _is_partial(module: ModuleNames, call: ast.Call) -> bool:

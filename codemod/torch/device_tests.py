@@ -6,7 +6,8 @@ The judgment is generous: what may ask for the device counts as asking.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import islice, pairwise
 
 from ..python.callers import callers_of
@@ -62,10 +63,15 @@ def asks_for_device(project: Project, module: ModuleNames, node: ast.expr) -> bo
     return True in trace(project, module, node, SPEAKS_OF_DEVICE)
 
 
-def _leaf(question: Trace[bool], module: ModuleNames, node: ast.expr) -> Iterable[bool] | None:
-    if _says(node) or any(True in question.of(module, part) for part in _parts(node)):
-        return (True,)
-    return None if isinstance(node, ast.Name | ast.Attribute | ast.Call) else (False,)
+def speaking(says: Callable[[ast.expr], bool]) -> Domain[bool]:
+    """Whether anything on the way to a value says something."""
+
+    def leaf(question: Trace[bool], module: ModuleNames, node: ast.expr) -> Iterable[bool] | None:
+        if says(node) or any(True in question.of(module, part) for part in _parts(node)):
+            return (True,)
+        return None if isinstance(node, ast.Name | ast.Attribute | ast.Call) else (False,)
+
+    return Domain(leaf, _gap, every_default=True)
 
 
 def _says(node: ast.expr) -> bool:
@@ -122,7 +128,7 @@ def _set_anywhere(question: Trace[bool], module: ModuleNames, node: ast.Attribut
             yield from (found for guard in guards(other, statement) for found in question.of(other, guard.test))
 
 
-SPEAKS_OF_DEVICE: Domain[bool] = Domain(_leaf, _gap, _carried, _set_anywhere, every_default=True)
+SPEAKS_OF_DEVICE = replace(speaking(_says), carried=_carried, setting=_set_anywhere)
 """Whether anything on the way to a value speaks of the device."""
 
 

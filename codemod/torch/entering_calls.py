@@ -20,7 +20,7 @@ def sites_of(project: Project, module: ModuleNames, function: FunctionNode) -> I
     owner = module.scopes[function].parent
     if function.name in ("forward", "__call__") and owner is not None and isinstance(owner.node, ast.ClassDef):
         for other, birth in _births(project, owner.node):
-            yield from ((use.module, use.call) for use in calls_of_object(project, other, birth))
+            yield from calls_of_object(project, other, birth)
         return
     yield from ((site.module, site.call) for site in callers_of(project, module, function).sites)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import TypeAlias
 
 from ..python.callers import callers_of
 from ..python.functions import FunctionTarget, called_function
@@ -14,21 +14,14 @@ from .api import SAME_MODULE
 
 MAX_STEPS = 60
 MAX_DEPTH = 6
-"""Methods that give the same module back."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ObjectCall:
-    """A call of the object, and the places it went through on the way there."""
-
-    module: ModuleNames
-    call: ast.Call
-    way: tuple[tuple[ModuleNames, ast.AST], ...]
+Called: TypeAlias = "tuple[ModuleNames, ast.Call]"
 
 
-def calls_of_object(project: Project, module: ModuleNames, birth: ast.expr) -> tuple[ObjectCall, ...]:
+def calls_of_object(project: Project, module: ModuleNames, birth: ast.expr) -> tuple[Called, ...]:
     """Every call that is found of the object that ``birth`` makes (or names)."""
-    return tuple(_Search(project).of(module, birth, (), 0))
+    return tuple(_Search(project).of(module, birth, 0))
 
 
 class _Search:
@@ -36,33 +29,29 @@ class _Search:
         self._project = project
         self._seen: set[ast.AST] = set()
 
-    def of(
-        self, module: ModuleNames, node: ast.expr, way: tuple[tuple[ModuleNames, ast.AST], ...], depth: int
-    ) -> Iterator[ObjectCall]:
+    def of(self, module: ModuleNames, node: ast.expr, depth: int) -> Iterator[Called]:
         """Follow one expression that has the object for its value."""
         if node in self._seen or len(self._seen) > MAX_STEPS or depth > MAX_DEPTH:
             return
         self._seen.add(node)
         whole, parent = _outermost(module, node)
         if isinstance(parent, ast.Call) and parent.func is whole:
-            yield ObjectCall(module, parent, way)
+            yield module, parent
         elif isinstance(parent, ast.Assign) and parent.value is whole:
             for target in parent.targets:
-                yield from self._stored(module, target, (*way, (module, node)), depth + 1)
+                yield from self._stored(module, target, depth + 1)
         elif isinstance(parent, ast.AnnAssign) and parent.value is whole:
-            yield from self._stored(module, parent.target, (*way, (module, node)), depth + 1)
+            yield from self._stored(module, parent.target, depth + 1)
         elif isinstance(parent, ast.Return):
-            yield from self._returned(module, parent, (*way, (module, node)), depth + 1)
+            yield from self._returned(module, parent, depth + 1)
         else:
-            yield from self._passed(module, whole, parent, way, depth + 1)
+            yield from self._passed(module, whole, parent, depth + 1)
 
-    def _stored(
-        self, module: ModuleNames, target: ast.expr, way: tuple[tuple[ModuleNames, ast.AST], ...], depth: int
-    ) -> Iterator[ObjectCall]:
+    def _stored(self, module: ModuleNames, target: ast.expr, depth: int) -> Iterator[Called]:
         if isinstance(target, ast.Name):
             for load in module.name_loads.get(target.id, []):
                 if module.scope_of(load).lookup(target.id) is module.scope_of(target).lookup(target.id):
-                    yield from self.of(module, load, way, depth)
+                    yield from self.of(module, load, depth)
             return
         chain = attribute_chain(target)
         owner = module.scope_of(target).enclosing_class
@@ -71,38 +60,27 @@ class _Search:
         for attribute in module.attribute_loads.get(chain[1], []):
             same = attribute_chain(attribute) == chain and module.scope_of(attribute).enclosing_class is owner
             if same:
-                yield from self.of(module, attribute, way, depth)
+                yield from self.of(module, attribute, depth)
 
-    def _returned(
-        self, module: ModuleNames, node: ast.Return, way: tuple[tuple[ModuleNames, ast.AST], ...], depth: int
-    ) -> Iterator[ObjectCall]:
+    def _returned(self, module: ModuleNames, node: ast.Return, depth: int) -> Iterator[Called]:
         function = module.scope_of(node).function.node
         if isinstance(function, ast.FunctionDef):
             for site in callers_of(self._project, module, function).sites:
-                yield from self.of(site.module, site.call, way, depth)
+                yield from self.of(site.module, site.call, depth)
 
-    def _passed(
-        self,
-        module: ModuleNames,
-        whole: ast.expr,
-        parent: ast.AST | None,
-        way: tuple[tuple[ModuleNames, ast.AST], ...],
-        depth: int,
-    ) -> Iterator[ObjectCall]:
+    def _passed(self, module: ModuleNames, whole: ast.expr, parent: ast.AST | None, depth: int) -> Iterator[Called]:
         call = module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
         if not isinstance(call, ast.Call):
             return
         target = called_function(self._project, module, call)
         name = target.parameter_for(call, whole) if target is not None else None
         if target is not None and name is not None:
-            yield from self._parameter(target, name, (*way, (module, call)), depth)
+            yield from self._parameter(target, name, depth)
 
-    def _parameter(
-        self, target: FunctionTarget, name: str, way: tuple[tuple[ModuleNames, ast.AST], ...], depth: int
-    ) -> Iterator[ObjectCall]:
+    def _parameter(self, target: FunctionTarget, name: str, depth: int) -> Iterator[Called]:
         for load in target.module.name_loads.get(name, []):
             if target.module.scope_of(load).lookup(name) is _bindings(target.scope, name):
-                yield from self.of(target.module, load, way, depth)
+                yield from self.of(target.module, load, depth)
 
 
 def _bindings(scope: Scope, name: str) -> object:

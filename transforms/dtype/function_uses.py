@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from ...codemod.purpose.files import is_test
 from ...codemod.python.arguments import bind
-from ...codemod.python.bindings import default_of, self_stores
 from ...codemod.python.functions import called_function
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import APIS
+from ...codemod.torch.dtype_values import constants_of
 from .custom_functions import CustomFunction, custom_functions
 
 _CASTS = ("half", "bfloat16", "to", "type", "type_as")
@@ -65,31 +65,14 @@ def constant_inputs(project: Project, function: CustomFunction) -> set[str]:
     found = set()
     for index, parameter in enumerate(function.inputs):
         given = [(module, call.args[index]) for module, call in calls if index < len(call.args)]
-        if given and all(_is_number(module, item) for module, item in given):
+        if given and all(_is_number(project, module, item) for module, item in given):
             found.add(parameter.arg)
     return found
 
 
-def _is_number(module: ModuleNames, node: ast.expr) -> bool:
-    if isinstance(node, ast.Constant):
-        return node.value is not None
-    if isinstance(node, ast.UnaryOp):
-        return _is_number(module, node.operand)
-    values: list[ast.expr | None] = []
-    if isinstance(node, ast.Name):
-        bindings = module.scope_of(node).lookup(node.id)
-        values = [default_of(item) if item.kind == "parameter" else item.value for item in bindings]
-    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-        owner = module.scope_of(node).enclosing_class
-        values = [value for value, _ in self_stores(module, owner, node.attr)] if owner is not None else []
-        values = [_of_parameter(module, value) for value in values]
-    return bool(values) and all(isinstance(value, ast.Constant) and value.value is not None for value in values)
-
-
-def _of_parameter(module: ModuleNames, node: ast.expr | None) -> ast.expr | None:
-    """The default of the parameter that ``node`` names, or ``node`` itself."""
-    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
-    return default_of(bindings[0]) if len(bindings) == 1 and bindings[0].kind == "parameter" else node
+def _is_number(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    found = constants_of(project, module, node)
+    return bool(found) and all(isinstance(value, str | bool | int | float) for value in found)
 
 
 def _is_off(project: Project, module: ModuleNames, node: ast.AST) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ...codemod.half.checkpoints import AUTO
 from ...codemod.half.half_weights import HalfWeights, half_weights, models_of
@@ -14,9 +15,9 @@ from ...codemod.purpose.files import is_test
 from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.bound import is_replaced
 from ...codemod.python.callers import callers_of
-from ...codemod.python.functions import called_function
 from ...codemod.python.keywords import keywords_of
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of, resolve
+from ...codemod.python.trace import Domain, Trace, trace
 from ...codemod.source.documents import Document
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
@@ -47,8 +48,7 @@ WRAPPERS = (
 SHARDED = ("deepspeed", "megatron.core", "megatron.training", "colossalai", "zero_stage")
 """Words of files in which a library may hold the weights instead of the model. FSDP shards the weights as they are."""
 
-MAX_HOPS = 3
-"""Names, tables and functions between a call and the optimizer's class."""
+Class: TypeAlias = "tuple[str, Row] | None"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +146,7 @@ def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOpt
 
 def _row(project: Project, module: ModuleNames, func: ast.expr) -> tuple[str, Row] | None:
     """The optimizer that is called; of classes that it can stand for the last one, where none keeps anything."""
-    found = list(_rows(project, module, func, 0))
+    found = trace(project, module, func, CLASSES)
     known = [item for item in found if item is not None]
     if len(known) != len(found) or not known:
         return None
@@ -154,54 +154,18 @@ def _row(project: Project, module: ModuleNames, func: ast.expr) -> tuple[str, Ro
     return known[-1] if losing else None
 
 
-def _rows(project: Project, module: ModuleNames, func: ast.expr, hops: int) -> Iterator[tuple[str, Row] | None]:
-    """The optimizers that a name, a table, a function or ``getattr(torch.optim, name)`` can stand for."""
-    names = list(_qualified(project, module, func))
-    found = [(name.rpartition(".")[2], row) for name in names if (row := row_of_optimizer(name)) is not None]
-    picked = list(_picked(project, module, func)) if not found and hops < MAX_HOPS else []
-    yield from found if len(found) == len(names) else ()
-    if len(found) != len(names) or not (found or picked):
-        yield None
-    for there, value in picked:
-        yield from _rows(project, there, value, hops + 1)
+def _classes(question: Trace[Class], module: ModuleNames, node: ast.expr) -> Iterable[Class] | None:
+    """The optimizers that ``optim.AdamW`` and ``getattr(optim, name)`` are; None for what is followed."""
+    named = [resolve(question.project, module, node)]
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr" and len(node.args) == 2:
+        owner = resolve(question.project, module, node.args[0])
+        named = [f"{owner}.{value}" for value in constants_of(question.project, module, node.args[1])]
+    found = [(name.rpartition(".")[2], row) for name in named if name and (row := row_of_optimizer(name)) is not None]
+    return found if found and len(found) == len(named) else None
 
 
-def _qualified(project: Project, module: ModuleNames, func: ast.expr) -> Iterator[str]:
-    """The full names of what ``optim.AdamW`` and ``getattr(optim, name)`` are."""
-    if isinstance(func, ast.Call) and ast.unparse(func.func) == "getattr" and len(func.args) == 2:
-        owner = resolve(project, module, func.args[0])
-        yield from (f"{owner}.{value}" for value in constants_of(project, module, func.args[1]) if owner is not None)
-    elif attribute_chain(func):
-        yield from filter(None, (resolve(project, module, func),))
-
-
-def _picked(project: Project, module: ModuleNames, func: ast.expr) -> Iterator[tuple[ModuleNames, ast.expr]]:
-    """What an expression for a class may be."""
-    if isinstance(func, ast.Name):
-        bindings = module.scope_of(func).lookup(func.id)
-        values = [item.value for item in bindings if item.value is not None]
-        yield from ((module, value) for value in values if len(values) == len(bindings))
-    elif isinstance(func, ast.Subscript) and isinstance(func.value, ast.Name):
-        bindings = module.scope_of(func).lookup(func.value.id)
-        table = bindings[0].value if len(bindings) == 1 else None
-        yield from _entries(project, module, table, func.slice) if isinstance(table, ast.Dict) else ()
-    elif isinstance(func, ast.IfExp):
-        yield from ((module, func.body), (module, func.orelse))
-    elif isinstance(func, ast.Call):
-        target = called_function(project, module, func)
-        returned = target.module.returns_of(target.node) if target is not None else []
-        yield from ((target.module, item.value) for item in returned if target is not None and item.value is not None)
-
-
-def _entries(
-    project: Project, module: ModuleNames, table: ast.Dict, key: ast.expr
-) -> Iterator[tuple[ModuleNames, ast.expr]]:
-    """The values of a table; of a key that is known those of that key."""
-    asked = constants_of(project, module, key)
-    for each, value in zip(table.keys, table.values, strict=True):
-        known = isinstance(each, ast.Constant) and all(isinstance(item, str) for item in asked)
-        if not known or each.value in asked:  # type: ignore[union-attr]
-            yield module, value
+CLASSES: Domain[Class] = Domain(_classes, lambda _question, _module, _node, _why: (None,))
+"""The class of an optimizer; None where the source does not say, or for another class."""
 
 
 def _weights(project: Project, module: ModuleNames, parameters: ast.expr, call: ast.Call) -> HalfWeights | None:

@@ -22,7 +22,7 @@ from ...codemod.trainers.reading.launched_loads import launched_loads
 from ...codemod.trainers.reading.loads import Load
 from ...codemod.trainers.reading.precision import precision_of
 from ...codemod.trainers.reading.scopes import TextOrigin
-from ...codemod.trainers.reading.trained_loads import TrainedLoad, passed_to, trained_loads
+from ...codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads, trainer_calls
 from .optimizer_table import rows_of_trainer
 from .stated_numbers import Stated, largest, number_in, stated_numbers
 
@@ -65,9 +65,9 @@ def half_trainings(project: Project) -> Iterator[HalfTraining]:
 def _all(project: Project) -> Iterator[HalfTraining]:
     for document in project.python_documents(("Trainer(",)):
         module = names_of(project, document)
-        named = (calls for name, calls in module.calls_by_name.items() if name.endswith("Trainer"))
-        for call in () if is_test(document.path) else [call for calls in named for call in calls]:
-            yield from _of_trainer(project, module, call)
+        for call, model, arguments, adapted in () if is_test(document.path) else trainer_calls(module):
+            if not adapted and _makes_optimizer(project, module, call):
+                yield from _of_trainer(project, module, call, model, arguments)
     for run in trained_loads(project):
         weights = _of_load(project, run.load) if _is_whole(run) else None
         if weights is not None and _makes_optimizer(project, run.module, run.trainer):
@@ -76,16 +76,14 @@ def _all(project: Project) -> Iterator[HalfTraining]:
         yield from _launched(project, run)
 
 
-def _of_trainer(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[HalfTraining]:
+def _of_trainer(
+    project: Project, module: ModuleNames, call: ast.Call, model: ast.expr, arguments: ast.expr
+) -> Iterator[HalfTraining]:
     """What a call of a trainer's class trains: ``Trainer(model=model, args=TrainingArguments(...))``."""
-    passed = passed_to(module, call)
-    if passed is None or passed[2] or not _makes_optimizer(project, module, call):
-        return
-    made_by = creations_of(project, module, passed[1])
-    if len(made_by) == 1:
-        weights = half_weights(project, module, passed[0], call)
-        if weights is not None and not weights.adapted:
-            yield from _training(project, made_by[0], weights)
+    made_by = creations_of(project, module, arguments)
+    weights = half_weights(project, module, model, call) if len(made_by) == 1 else None
+    if weights is not None and not weights.adapted:
+        yield from _training(project, made_by[0], weights)
 
 
 def _makes_optimizer(project: Project, module: ModuleNames, trainer: ast.Call) -> bool:

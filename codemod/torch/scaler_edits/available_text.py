@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
 
+from ...proof.attributes import has_attribute
 from ...python.bindings import reaching, self_stores
-from ...python.bound import always_sets, is_bound_at, is_set_at
+from ...python.bound import is_bound_at
 from ...python.callers import CallSite, callers_of
 from ...python.functions import lineage
 from ...python.names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain, last_name
@@ -109,39 +109,16 @@ class _Respelling:
 
     def _is_set(self, owner: Scope, name: str) -> bool:
         """Whether ``self.<name>`` has its value, and keeps it, when the scaler is made."""
-        stores = [statement for _, statement in self_stores(self.module, owner, name)]
         function = self.here.function.node
-        if not stores:
-            return False
-        places = {self.module.scope_of(statement).function.node for statement in stores}
-        if places == {function}:
-            certain = is_set_at(self.module, f"self.{name}", self.scaler.call)
-            return certain and all(statement.lineno < self.scaler.call.lineno for statement in stores)
-        in_start = all(getattr(place, "name", "__init__") == "__init__" for place in places)
-        if not in_start or function in places or not _always_has(self.module, owner, name):
-            return False
-        return self._starts_later(owner, function, max(statement.lineno for statement in stores))
-
-    def _starts_later(self, owner: Scope, function: ast.AST, line: int) -> bool:
-        """Whether ``__init__`` reaches ``function`` only below ``line``, if at all."""
-        methods = {item.name: item for item in getattr(owner.node, "body", ()) if isinstance(item, ast.FunctionDef)}
-        start = methods.get("__init__")
-        if start is None or function is start:
-            return start is None
-        early = [name for name, called_at in _self_calls(start) if called_at <= line]
-        reached: set[str] = set()
-        while early:
-            name = early.pop()
-            if name not in reached and name in methods:
-                reached.add(name)
-                early += [inner for inner, _ in _self_calls(methods[name])]
-        return getattr(function, "name", "") not in reached
-
-
-def _always_has(module: ModuleNames, owner: Scope, name: str) -> bool:
-    """Whether every object of a class has the attribute once it is made: the class, or its constructor, gives it."""
-    start = next((item for item in getattr(owner.node, "body", ()) if getattr(item, "name", "") == "__init__"), None)
-    return always_sets(module, owner.node, name) or (start is not None and always_sets(module, start, f"self.{name}"))
+        places = [(self.module.scope_of(item).function.node, item) for _, item in self_stores(self.module, owner, name)]
+        named = self.module.calls_by_name.get(getattr(function, "name", ""), [])
+        calls = [(self.module.scope_of(call).function.node, call) for call in named]
+        for place, item in places:
+            above = item.lineno < self.scaler.call.lineno
+            early = above if place is function else getattr(place, "name", "") == "__init__"
+            if not early or any(caller is place and call.lineno < item.lineno for caller, call in calls):
+                return False  # given later, or by a constructor that comes here first
+        return bool(places) and has_attribute(self.module, name, self.scaler.call)
 
 
 class _Renamed(ast.NodeTransformer):
@@ -177,11 +154,3 @@ def _can_be_asked_again(expression: ast.expr) -> bool:
         elif isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom | ast.Lambda | ast.comprehension):
             return False
     return True
-
-
-def _self_calls(function: ast.FunctionDef) -> Iterator[tuple[str, int]]:
-    """The methods of the same object that a method calls, with the row."""
-    for node in ast.walk(function):
-        chain = attribute_chain(node.func) if isinstance(node, ast.Call) else None
-        if chain is not None and len(chain) == 2 and chain[0] == "self" and isinstance(node, ast.Call):
-            yield chain[1], node.lineno

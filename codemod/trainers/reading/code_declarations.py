@@ -79,7 +79,8 @@ def _regions(project: Project) -> Iterator[Declaration]:
             shown += " (the default)"
         only = next(iter(values)) if len(values) == 1 else None
         regime = MIXED.get(only, "") if isinstance(only, Dtype) else ""
-        if told and values - {FP32} == {BF16, FP16} and picked_by_machine(project, item.module, item.node):
+        by_machine = item.dtype_node is not None and picked_by_machine(project, item.module, item.dtype_node)
+        if told and values - {FP32} == {BF16, FP16} and by_machine:
             regime, shown = MIXED[BF16], f"{BF16.name} {BY_MACHINE}"
         if document.path in trained and runs_without_gradients(item):
             regime = ""  # it says nothing of the training step beside it

@@ -18,7 +18,7 @@ from .precision import Compute, Precision, precision_of
 from .run_members import Run
 from .runs import runs_of
 from .scopes import FALSE, NULL, TextOrigin
-from .trained_loads import OF_TRAINERS, TrainedLoad, loads_of_model, passed_to
+from .trained_loads import OF_TRAINERS, TrainedLoad, loads_of_model, trainer_calls
 
 FLAGS = {Compute.FP16: "fp16", Compute.BF16: "bf16"}
 """The attribute of the trainer's arguments that is true where it computes in a type."""
@@ -38,9 +38,12 @@ def _launched_loads(project: Project) -> tuple[TrainedLoad, ...]:
     for document in project.python_documents(("HfArgumentParser", "TrlParser"), ("Trainer",)):
         precisions = [] if is_test(document.path) else list(_precisions(project, document.path))
         module = names_of(project, document)
-        calls = [call for name, each in module.calls_by_name.items() if name.endswith("Trainer") for call in each]
-        for call in calls if precisions else ():
-            found += _of_trainer(project, module, call, precisions)
+        for call, model, arguments, lora in trainer_calls(module) if precisions else ():
+            parsed = precisions if _is_parsed(project, module, arguments) else []
+            for precision in parsed:
+                for run in loads_of_model(project, module, model, precision, call):
+                    load = replace(run.load, dtypes=_dtypes_in_run(project, run.load, precision))
+                    found.append(replace(run, load=load, adapted=run.adapted or lora))
     return tuple(found)
 
 
@@ -64,19 +67,6 @@ def is_sharded(run: Run) -> bool:
         or any(item.value not in OFF for item in member.scope.of("sharding"))
         for member in run.members
     )
-
-
-def _of_trainer(
-    project: Project, module: ModuleNames, call: ast.Call, precisions: list[Precision]
-) -> Iterator[TrainedLoad]:
-    passed = passed_to(module, call)
-    if passed is None or not _is_parsed(project, module, passed[1]):
-        return
-    model, _, lora = passed
-    for precision in precisions:
-        for run in loads_of_model(project, module, model, precision, call):
-            load = replace(run.load, dtypes=_dtypes_in_run(project, run.load, precision))
-            yield replace(run, load=load, adapted=run.adapted or lora)
 
 
 def _dtypes_in_run(project: Project, load: Load, precision: Precision) -> frozenset[Dtype]:

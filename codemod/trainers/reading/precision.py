@@ -17,14 +17,12 @@ from ...python.names import ModuleNames
 from ...releases.pins import allowed
 from ...source.project import Project
 from ...torch.dtype_values import constants_of
-from ...torch.dtypes import BF16, FP16, Dtype
 from ...torch.machine_tests import asks_machine
 from ..framework import FAMILIES
 from .scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, Setting, token_of_constant
 
 MAX_CHOICES = 16
 """Choices of values that are read: a place has one or two leading settings, of a few values each."""
-HALVES = {"bf16": BF16, "fp16": FP16}
 
 
 class Compute(str, Enum):
@@ -51,11 +49,6 @@ class Precision:
     """What it certainly asks for."""
     setting: Setting | None = None
     """None where no setting asks for anything, or the trainer's default does."""
-
-    @property
-    def dtypes(self) -> frozenset[Dtype]:
-        """The 16-bit types that it can compute in."""
-        return frozenset(HALVES[FAMILIES[regime]] for regime in self.regimes if FAMILIES[regime] in HALVES)
 
     @property
     def place(self) -> Place:
@@ -99,7 +92,7 @@ def precision_of(project: Project, scope: Scope) -> Precision:
 
 def _precision(project: Project, scope: Scope) -> Precision:
     leading = [setting for setting in scope.effective() if setting.key.means]
-    values = [_values(project, scope, setting) for setting in leading]
+    values = [tokens_of(project, scope, setting) for setting in leading]
     found: dict[str, Setting | None] = {}
     is_known = True
     for chosen in islice(product(*values), MAX_CHOICES):
@@ -118,7 +111,7 @@ def _precision(project: Project, scope: Scope) -> Precision:
     return Precision(scope, frozenset(found), compute, next(iter(found.values()), None))
 
 
-def _values(project: Project, scope: Scope, setting: Setting) -> list[str | None]:
+def tokens_of(project: Project, scope: Scope, setting: Setting) -> list[str | None]:
     """Every value that a setting can have, as conditions write it; None among them for one that is not known."""
     argument = scope.argument(setting)
     if setting.value is not None or setting.kind == "section" or argument is None:

@@ -79,36 +79,27 @@ def _all_runs(project: Project) -> tuple[TrainedLoad, ...]:
 # --- trainer classes --------------------------------------------------------------------------------------------------
 
 
+def trainer_calls(module: ModuleNames) -> Iterator[tuple[ast.Call, ast.expr, ast.expr, bool]]:
+    """The calls of trainers' classes: the model and the arguments that each is given, whether it may add adapters."""
+    for call in (call for name, calls in module.calls_by_name.items() if name.endswith("Trainer") for call in calls):
+        given = keywords_of(module, call)
+        plain = [item for item in call.args if not isinstance(item, ast.Starred)]
+        model = given.values.get("model", plain[0] if plain else None)
+        arguments = given.values.get("args", plain[1] if len(plain) > 1 else None)
+        adapted = given.values.get("peft_config")
+        if model is not None and arguments is not None:
+            yield call, model, arguments, not given.complete or (adapted is not None and not is_none(adapted))
+
+
 def _of_trainers(project: Project, module: ModuleNames) -> Iterator[TrainedLoad]:
-    for name, calls in module.calls_by_name.items():
-        for call in calls if name.endswith("Trainer") else ():
-            yield from _of_trainer(project, module, call)
-
-
-def passed_to(module: ModuleNames, call: ast.Call) -> tuple[ast.expr, ast.expr, bool] | None:
-    """The model and the arguments that a trainer's class is given, and whether it may put adapters on the model."""
-    given = keywords_of(module, call)
-    plain = [item for item in call.args if not isinstance(item, ast.Starred)]
-    model = given.values.get("model", plain[0] if plain else None)
-    arguments = given.values.get("args", plain[1] if len(plain) > 1 else None)
-    adapted = given.values.get("peft_config")
-    lora = not given.complete or (adapted is not None and not is_none(adapted))
-    return (model, arguments, lora) if model is not None and arguments is not None else None
-
-
-def _of_trainer(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[TrainedLoad]:
-    passed = passed_to(module, call)
-    if passed is None:
-        return
-    model, arguments, lora = passed
-    made_by = creations_of(project, module, arguments)
-    precision = _precision(project, made_by[0]) if len(made_by) == 1 else None
-    if precision is None:
-        return
-    own = initial_load(project, made_by[0].module, made_by[0].call, model)
-    runs = [_run(own, (), precision, module, call)] if own is not None else []
-    for run in runs or loads_of_model(project, module, model, precision, call):
-        yield replace(run, adapted=run.adapted or lora)
+    for call, model, arguments, lora in trainer_calls(module):
+        made_by = creations_of(project, module, arguments)
+        precision = _precision(project, made_by[0]) if len(made_by) == 1 else None
+        if precision is not None:
+            own = initial_load(project, made_by[0].module, made_by[0].call, model)
+            runs = [_run(own, (), precision, module, call)] if own is not None else []
+            for run in runs or loads_of_model(project, module, model, precision, call):
+                yield replace(run, adapted=run.adapted or lora)
 
 
 def _precision(project: Project, made: Creation) -> Precision | None:
@@ -132,7 +123,8 @@ def _run(
     load: Load, made_by: tuple[Creation, ...], precision: Precision, module: ModuleNames, trainer: ast.Call
 ) -> TrainedLoad:
     through = [call for made in made_by for call in made.through]
-    steps = [*through, *(item for made in made_by for item in statements_about(made, module, trainer))]
+    mentioned = (item for made in made_by for item in mentions_of(made) if not is_below(item, module, trainer))
+    steps = [*through, *(item.statement for item in mentioned)]
     return TrainedLoad(
         load,
         precision,
@@ -174,21 +166,32 @@ def names_in(node: ast.AST) -> Iterator[str]:
             yield item.arg
 
 
-def statements_about(made: Creation, trains: ModuleNames, trainer: ast.Call) -> Iterator[ast.stmt]:
-    """The plain statements that do something with the model under any of its names, before it is trained."""
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A statement that speaks of the model, and what it calls it."""
+
+    module: ModuleNames
+    statement: ast.stmt
+    name: str
+
+
+def mentions_of(made: Creation) -> Iterator[Mention]:
+    """The plain statements and loops that mention a model under any of its names."""
     born = made.module.statement_of(made.call)
     for name in made.names:
-        module = name.module
-        chain = name.text.split(".")
+        module, chain = name.module, name.text.split(".")
         loads: Iterable[ast.expr] = (module.attribute_loads if len(chain) > 1 else module.name_loads).get(chain[-1], [])
         for load in loads:
-            if attribute_chain(load) != chain or name.container not in {module.tree, *module.ancestors(load)}:
-                continue
             statement = module.statement_of(load)
-            here = module is trains and function_of(module, statement) is function_of(module, trainer)
-            late = here and position(statement) > position(trainer)
-            if not isinstance(statement, COMPOUND) and statement is not born and not late:
-                yield statement
+            is_it = attribute_chain(load) == chain and name.container in {module.tree, *module.ancestors(load)}
+            if is_it and not isinstance(statement, COMPOUND) and statement is not born:
+                yield Mention(module, statement, name.text)
+
+
+def is_below(mention: Mention, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a statement stands below ``node`` in the same function."""
+    here = mention.module is module and function_of(module, mention.statement) is function_of(module, node)
+    return here and position(mention.statement) > position(node)
 
 
 # --- one model and one set of arguments in one place, handed to a trainer that is not seen ----------------------------

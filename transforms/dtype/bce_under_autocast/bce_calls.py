@@ -89,6 +89,6 @@ def _is_subclass(project: Project, module: ModuleNames, node: ast.expr) -> bool:
 
 
 def _of_object(project: Project, module: ModuleNames, birth: ast.expr) -> Iterator[BceCall]:
-    for use in calls_of_object(project, module, birth):
-        if len(use.call.args) + len(use.call.keywords) >= 2:
-            yield BceCall(use.module, use.call, (module, birth))
+    for other, call in calls_of_object(project, module, birth):
+        if len(call.args) + len(call.keywords) >= 2:
+            yield BceCall(other, call, (module, birth))

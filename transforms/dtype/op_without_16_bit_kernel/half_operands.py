@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -15,10 +14,11 @@ from ....codemod.model import Place
 from ....codemod.purpose.runs import runs_around
 from ....codemod.python.bindings import reaching
 from ....codemod.python.functions import FunctionTarget
-from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of
+from ....codemod.python.names import FunctionNode, ModuleNames, parameters_of
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import HALVES, Dtype
+from ....codemod.torch.entering_calls import sites_of
 from ....codemod.torch.tables.operations import operation
 from .forward_code import is_in_forward
 from .kernel_gaps import INTERPOLATION
@@ -142,10 +142,11 @@ def _handed_over(project: Project, item: Application, node: ast.expr) -> Half | 
     owner = module.scope_of(function).enclosing_class
     if name is None or owner is None or not isinstance(owner.node, ast.ClassDef):
         return None
-    for call, argument in _applied(module, owner.node.name, function, name):
-        half = half_here(project, module, argument)
+    for other, call in sites_of(project, module, function):
+        argument = FunctionTarget(module, function, bound=True).arguments(call).get(name)
+        half = half_here(project, other, argument) if argument is not None else None
         if half is not None:
-            place = module.place(call, f"{owner.node.name} is applied to it here")
+            place = other.place(call, f"{owner.node.name} is applied to it here")
             return Half(half.dtypes, half.certain, (*half.why, place))
     return None
 
@@ -156,22 +157,3 @@ def _parameter_of(module: ModuleNames, function: FunctionNode, node: ast.expr) -
         return None
     bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
     return node.id if all(item.kind == "parameter" for item in bindings) else None
-
-
-def _applied(
-    module: ModuleNames, owner: str, forward: FunctionNode, parameter: str
-) -> Iterator[tuple[ast.Call, ast.expr]]:
-    """The calls ``self.part(x)`` in the same file whose part is made from the class, with what arrives."""
-    for made in module.calls_by_name.get(owner, []):
-        statement = module.statement_of(made)
-        targets = statement.targets if isinstance(statement, ast.Assign) and statement.value is made else []
-        for target in targets:
-            if not isinstance(target, ast.Attribute) or attribute_chain(target.value) != ["self"]:
-                continue
-            holder, place = module.scope_of(made).enclosing_class, ["self", target.attr]
-            for call in module.calls_by_name.get(target.attr, []):
-                if module.scope_of(call).enclosing_class is not holder or attribute_chain(call.func) != place:
-                    continue
-                argument = FunctionTarget(module, forward, bound=True).arguments(call).get(parameter)
-                if argument is not None:
-                    yield call, argument

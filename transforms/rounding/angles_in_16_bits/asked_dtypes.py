@@ -13,7 +13,7 @@ from ....codemod.purpose.decided import decided
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.runs import runs_of, uses
 from ....codemod.python.creations import known_creations
-from ....codemod.python.functions import class_of
+from ....codemod.python.functions import FunctionTarget, class_of
 from ....codemod.python.names import FunctionNode, ModuleNames, names_of
 from ....codemod.python.paths import name_parts
 from ....codemod.source.project import Project
@@ -93,8 +93,9 @@ def _passed(project: Project, module: ModuleNames, node: ast.Name, hops: int, as
     parameter = next((item for item in bindings if item.kind == "parameter" and item.scope.node is function), None)
     if parameter is None or hops >= MAX_HOPS or not isinstance(function, FunctionNode):
         return None
+    target = FunctionTarget(module, function, bound=module.scope_of(function).enclosing_class is not None)
     for other, call in (*sites_of(project, module, function), *_named_calls(project, module, function, node.id)):
-        argument = _argument(function, call, node.id)
+        argument = target.arguments(call).get(node.id)
         if argument is not None and not purpose_of(other.document.path).is_left_alone:
             found = asked(project, other, argument)
             if found is None and isinstance(argument, ast.Name):
@@ -126,14 +127,6 @@ def _casting_calls(project: Project, name: str) -> dict[ast.AST, dict[tuple[Modu
                     if known is not None:
                         found.setdefault(known[1].node, {})[module, call] = None
     return found
-
-
-def _argument(function: FunctionNode, call: ast.Call, name: str) -> ast.expr | None:
-    names = [item.arg for item in (*function.args.posonlyargs, *function.args.args)]
-    names = names[1:] if names[:1] == ["self"] else names
-    given: dict[str | None, ast.expr] = dict(zip(names, call.args, strict=False))
-    given.update({item.arg: item.value for item in call.keywords})
-    return given.get(name)
 
 
 def _cast(project: Project, module: ModuleNames, argument: ast.expr) -> Half | None:

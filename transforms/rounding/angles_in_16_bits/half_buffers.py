@@ -12,7 +12,6 @@ from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.classes import ProjectClass
 from ....codemod.flow.half_classes import CASTS, made_model
 from ....codemod.flow.parts import all_parts
-from ....codemod.half.weight_changes import CASTS as ALL_CASTS
 from ....codemod.model import Place
 from ....codemod.purpose.decided import is_switched_off
 from ....codemod.purpose.proved_reach import is_reached
@@ -20,6 +19,7 @@ from ....codemod.purpose.training import training_modules
 from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.source.project import Project
+from ....codemod.torch.api import CASTS as ALL_CASTS
 from ....codemod.torch.cast_models import later_statements
 from ....codemod.torch.dtypes import HALVES, Dtype
 from ....codemod.torch.weight_changes import moves_only

@@ -20,7 +20,7 @@ from ....codemod.trainers.reading.declarations import scope_of_call
 from ....codemod.trainers.reading.precision import Compute, precision_of
 from ....codemod.trainers.reading.run_members import Run
 from ....codemod.trainers.reading.runs import all_runs_of
-from ....codemod.trainers.reading.trained_loads import passed_to
+from ....codemod.trainers.reading.trained_loads import trainer_calls
 
 BY_ACCELERATE = "4.30.0"
 """The first release of transformers whose trainer leaves its GradScaler to accelerate."""
@@ -48,13 +48,11 @@ def scaled_parts(project: Project) -> Iterator[ScaledPart]:
     seen: set[ast.AST] = set()
     for document in project.python_documents(("Trainer(",)):
         module = names_of(project, document)
-        named = [name for name in module.calls_by_name if name.endswith("Trainer")]
-        for call in [] if is_test(document.path) else [call for name in named for call in module.calls_by_name[name]]:
-            passed = passed_to(module, call)
-            if passed is None or not (module.qualified(call.func) or "").startswith("transformers."):
+        for call, model, arguments, _ in () if is_test(document.path) else trainer_calls(module):
+            if not (module.qualified(call.func) or "").startswith("transformers."):
                 continue
-            reason = _asked(project, module, passed[1]) or _launched(project, module)
-            half = half_weights(project, module, passed[0], call) if reason is not None else None
+            reason = _asked(project, module, arguments) or _launched(project, module)
+            half = half_weights(project, module, model, call) if reason is not None else None
             cast = half.change if half is not None and half.dtype == FP16 and not half.adapted else None
             if half is not None and reason is not None and cast is not None and cast.node not in seen:
                 seen.add(cast.node)
