@@ -32,6 +32,9 @@ _ARGUMENT_LIST = re.compile(
     r"[\"']?\$(?:[@*]|\{?\w*(?:ARG|OPT|FLAG|PARAM|CONFIG_?S\b)\w*|\{\w+\[[@*]\])", re.IGNORECASE
 )
 _FLAG = re.compile(r"--?[A-Za-z]")
+_STARTING = re.compile(r"(?:python|pypy)[\d.]*|torchrun|accelerate|deepspeed")
+"""What a function of the shell may be given to run: ``run python train.py``."""
+_PRINTING = frozenset({"echo", "printf", "which", "type", "alias"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ def find_roles(words: list[str], *, is_command: bool) -> Roles:
     if not words:
         return Roles(None, "", ())
     first = words[0]
-    if not is_launcher(first) and not first.startswith("$"):
+    if not is_launcher(first) and not first.startswith("$") and not (is_command and _is_function(words)):
         if _SCRIPT.fullmatch(first) or (is_command and not _FLAG.match(first)):
             return Roles(0, first, ())
         return Roles(None, "", ())
@@ -89,6 +92,12 @@ def find_roles(words: list[str], *, is_command: bool) -> Roles:
         return Roles(None, "", ())
     script = _likely_script(words, launchers[-1][0])
     return Roles(script, "" if script is None else words[script], tuple(launchers))
+
+
+def _is_function(words: list[str]) -> bool:
+    """Whether the first word is a function that runs what follows: ``run python train.py``."""
+    started = len(words) > 2 and words[0] not in _PRINTING and _STARTING.fullmatch(_base(words[1])) is not None
+    return started and not _SCRIPT.fullmatch(words[0]) and any(map(_SCRIPT.fullmatch, words[2:]))
 
 
 def _base(word: str) -> str:

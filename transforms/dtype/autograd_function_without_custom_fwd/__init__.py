@@ -10,10 +10,9 @@ a GPU `expected mat1 and mat2 to have the same dtype`. With only half of the pai
 
 Inside an autocast region the products of `forward` are 16-bit while what it saves keeps its own dtype: float32 weights.
 `loss.backward()` stands outside of the region, so nothing casts in `backward`, and a 16-bit gradient meets a float32
-weight. The same happens where `backward` calls under `torch.enable_grad()` what `forward` was given (a checkpoint of
-the project's own): the layers run again, without autocast. `torch.amp.custom_fwd` notes whether autocast was on,
-`torch.amp.custom_bwd` switches it back on (PyTorch's AMP examples, "Autocast and Custom Autograd Functions").
-`custom_bwd` reads what `custom_fwd` has noted and cannot do without it.
+weight. `torch.amp.custom_fwd` notes whether autocast was on, `torch.amp.custom_bwd` switches it back on (PyTorch's AMP
+examples, "Autocast and Custom Autograd Functions"). `custom_bwd` reads what `custom_fwd` has noted and cannot do
+without it.
 
 ## Fix
 
@@ -21,8 +20,7 @@ the project's own): the layers run again, without autocast. `torch.amp.custom_fw
 Runs without autocast stay as they are. `torch.amp.custom_fwd` needs torch 2.4: where the project's pins allow older
 releases, `torch.cuda.amp.custom_fwd` is written.
 
-`decorate` [unsafe]: the same where neither pass is decorated and no manifest names a release of torch, and where the
-forward pass is computed again: over float32 inputs alone that need not raise today.
+`decorate` [unsafe]: the same where neither pass is decorated and no manifest names a release of torch.
 
 `float32` [unsafe]: a Function whose compiled kernel receives both 16-bit and float32 tensors is decorated with
 `custom_fwd(cast_inputs=torch.float32)`: autocast does not reach into compiled code.
@@ -33,7 +31,7 @@ Function that calls a compiled kernel is reported only: the kernel may exist for
 ## Not flagged
 
 Functions whose backward multiplies nothing, or only tensors of one dtype: straight-through estimators, gradient
-reversal, all-reduce, attention that writes into a tensor like its input. Functions that are never
+reversal, all-reduce, checkpointing, attention that writes into a tensor like its input. Functions that are never
 applied, that ask for autocast themselves, or that are only applied where autocast is off, where nothing keeps
 gradients (evaluation), in runs of DeepSpeed (whose engine casts the weights and opens no region), or behind a switch
 that is a constant False. `cast_inputs=torch.float32` (also without
@@ -71,11 +69,9 @@ from ..custom_functions import CustomFunction, custom_functions
 from ..function_passes import compares_dtypes, looks_after_itself, passes_of
 from ..function_uses import applications, calls_compiled_code, is_applied_under_autocast
 from .kernel_operands import mixed_kernel
-from .recomputation import recomputation
 from .sibling_decorators import has_pair, new_pair, sibling
 
 _ATTRIBUTE = "_fwd_used_autocast"
-AGAIN = "16-bit inputs meet float32 weights, 'mat1 and mat2 must have the same dtype'"
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -88,7 +84,6 @@ def check(project: Project) -> Iterator[Finding]:
         elif forward is None or forward.keeps_autocast:
             yield from _not_carried(project, function)
             yield from _mixed_operands(project, function)
-            yield from _computed_again(project, function)
 
 
 # --- custom_bwd alone -------------------------------------------------------------------------------------------------
@@ -211,7 +206,7 @@ def _sentence(clash: Product) -> str:
     return f"{low} has autocast's dtype here, {other} that of what was saved"
 
 
-def _carry(project: Project, function: CustomFunction, *needs: Known) -> list[Fix]:
+def _carry(project: Project, function: CustomFunction) -> list[Fix]:
     module, document = function.module, function.module.document
     forward, backward = function.forward_amp, function.backward_amp
     operations: list[Edit] = []
@@ -229,15 +224,13 @@ def _carry(project: Project, function: CustomFunction, *needs: Known) -> list[Fi
             operations = [function.module.decorate(function.backward, found[0]), *found[1]]
         elif found is not None and backward is not None:
             operations = [function.module.replace(backward.node, found[0]), *found[1]]
-    return _fixes(
-        project, operations, "let custom_fwd record the autocast state and custom_bwd restore it", known, *needs
-    )
+    return _fixes(project, operations, "let custom_fwd record the autocast state and custom_bwd restore it", known)
 
 
-def _fixes(project: Project, operations: list[Edit], message: str, known: bool = True, *needs: Known) -> list[Fix]:
+def _fixes(project: Project, operations: list[Edit], message: str, known: bool = True) -> list[Fix]:
     message = f"{message}; runs without autocast stay as they are"
     pair = Known(known, "no manifest here names a release of torch")
-    return [proved(project, "decorate", message, operations, pair, *needs)] if operations else []
+    return [proved(project, "decorate", message, operations, pair)] if operations else []
 
 
 def _header(module: ModuleNames, node: ast.ClassDef | FunctionNode) -> Span:
@@ -246,22 +239,6 @@ def _header(module: ModuleNames, node: ast.ClassDef | FunctionNode) -> Span:
     line = module.document.line(span.row)
     end = line.find(node.name, span.column - 1) + len(node.name) + 1
     return Span(span.row, span.column, span.row, end)
-
-
-# --- the forward pass in the backward pass ----------------------------------------------------------------------------
-
-
-def _computed_again(project: Project, function: CustomFunction) -> Iterator[Finding]:
-    if function.forward_amp or function.backward_amp or looks_after_itself(function):
-        return
-    call, module = recomputation(function), function.module
-    runs = _runs_inside(project, function) if call is not None else ()
-    if call is None or not runs or not is_applied_under_autocast(project, function):
-        return
-    text = f"{function.name} computes its forward pass again in backward, which runs without autocast: {AGAIN}"
-    places = [module.place(call, "it is computed again here"), *(run.place for run in runs[:1])]
-    raises = Known(False, "a pass over float32 inputs alone may go through today")
-    yield rule.at(module, _header(module, function.node), text, places, _carry(project, function, raises))
 
 
 # --- a compiled kernel ------------------------------------------------------------------------------------------------
