@@ -157,6 +157,8 @@ def _switched(project: Project) -> Iterator[Declaration]:
         on = MIXED.get(dtype, "") if isinstance(dtype, Dtype) else ""
         row = region.module.document.span(region.node).row
         for node, is_on, source in _switching(project, region):
+            if is_on and not on and isinstance(source.value, str):
+                continue  # the same word says which dtype, and is told for that
             is_absent = source.kind == "flag" and source.entry is None
             yield Declaration(
                 *(source.path, source.span, "torch", source.key),
