@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ..python.names import attribute_chain
@@ -182,23 +183,23 @@ def _sequence(frame: Frame, node: ast.Call, container: Value, positional: list[N
         value = forward(frame, node, nth_of(container, position), [(item, value)], [])
         made_inside = bool(position) and isinstance(container.items[position - 1].detail, ProjectClass)
         if frame.run is not None and made_inside and before < len(frame.record.meetings):
-            inner.append(_between(frame, frame.record.meetings[before], position))
+            inner += _between(frame, frame.record.meetings[before], position)
     record.take_parts(frame.record, frame.module, node)
     record.meetings += inner
     frame.record = record
     return value
 
 
-def _between(frame: Frame, meeting: Meeting, position: int) -> Meeting:
+def _between(frame: Frame, meeting: Meeting, position: int) -> Iterator[Meeting]:
     """What one part of a sequence gives the next: no expression of the source is either."""
-    odd, meant = (frame.project.memo(_nth_part, (meeting.node, position - 1, at)) for at in (True, False))
-    return replace(meeting, odd=replace(meeting.odd, node=odd), meant=replace(meeting.meant, node=meant))
+    if isinstance(meeting.node, ast.Call):
+        odd, meant = (frame.project.memo(_nth_part, (meeting.node, position - 1, at)) for at in (True, False))
+        yield replace(meeting, odd=replace(meeting.odd, node=odd), meant=replace(meeting.meant, node=meant))
 
 
-def _nth_part(_project: Project, asked: tuple[ast.expr, int, bool]) -> ast.expr:
+def _nth_part(_project: Project, asked: tuple[ast.Call, int, bool]) -> ast.expr:
     """``body[0](x)`` or ``body[1]`` of ``body(x)``, to be named in a message."""
     call, position, is_result = asked
-    assert isinstance(call, ast.Call)
     part = ast.Subscript(call.func, ast.Constant(position if is_result else position + 1))
     return ast.Call(part, call.args, []) if is_result else part
 
