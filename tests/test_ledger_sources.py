@@ -398,3 +398,49 @@ def test_autocast_by_another_name_is_a_region(tmp_path: Path) -> None:
         """
     found = ledger(tmp_path, {"train.py": code})
     assert told(found, "train.py") == [("autocast", "bfloat16"), ("autocast", "float16 (the default)")]
+
+
+@pytest.mark.parametrize("publishing", ["", "def main():\n    "], ids=["under the guard", "in a function called there"])
+def test_the_options_of_a_module_that_is_a_script_as_well_are_its_own(tmp_path: Path, publishing: str) -> None:
+    made = (
+        f"{publishing}parser = argparse.ArgumentParser()\n{publishing and '    '}"
+        'parser.add_argument("--precision", default="fp32")\n'
+    )
+    guard = 'if __name__ == "__main__":\n'
+    publish = f"{made}{guard}    main()\n" if publishing else guard + "".join(f"    {x}\n" for x in made.splitlines())
+    found = ledger(
+        tmp_path,
+        {
+            "lib/__init__.py": "from .publish import push\n",
+            "lib/publish.py": f"import argparse\n\ndef push(precision='fp32'):\n    pass\n\n{publish}",
+            "options.py": """
+                import argparse
+                def parsed():
+                    parser = argparse.ArgumentParser()
+                    parser.add_argument("--precision", default="bf16")
+                    return parser.parse_args()
+                """,
+            "loop.py": """
+                import torch
+                import lib
+
+                def train(net, args, optimizer):
+                    dtype = torch.bfloat16 if args.precision == "bf16" else torch.float16
+                    with torch.autocast("cuda", dtype=dtype):
+                        loss = net(torch.ones(1, device="cuda"))
+                    loss.backward()
+                    optimizer.step()
+                """,
+            "train.py": """
+                import torch
+                from loop import train
+                from options import parsed
+
+                net = torch.nn.Linear(1, 1).cuda()
+                train(net, parsed(), torch.optim.SGD(net.parameters(), lr=0.1))
+                """,
+        },
+    )
+    (run,) = (item for item in found.runs if item.title == "train.py")
+    assert run.regime == "bf16-mixed"
+    assert "lib/publish.py" not in {item.declaration.path for item in run.entries}

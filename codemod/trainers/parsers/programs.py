@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ...model import Place
 from ...purpose.imports import imported_names, reached_from
+from ...python.callers import callers_of
 from ...python.commands import command_parameters
 from ...python.names import ModuleNames, names_of
 from ...python.options import options_in
@@ -18,6 +19,8 @@ from .typed_classes import CONFIG_READERS, TYPED_PARSERS, Fields, fields_of, typ
 
 MAX_MODULES = 40
 """How many modules of the project a script's imports are followed through."""
+MAX_HOPS = 2
+"""Calls between the lines that only a script runs and what they run."""
 PARSERS = ("ArgumentParser", "ArgParser", "OptionParser", "command", "group")
 """Calls that make a parser of single options: argparse, configargparse, optparse, click."""
 PARSING = ("parse_args", "parse_intermixed_args", "parse_args_into_dataclasses")
@@ -84,7 +87,7 @@ def _take_typed(project: Project, growing: _Growing, module: ModuleNames, is_scr
     if is_script and not parsers and any(name in module.calls_by_name for name in TYPED_PARSERS):
         growing.is_closed = False  # a parser whose module is not told: ``from utils import *``
     for parser in parsers:
-        if not is_script and _runs_only_as_script(module, parser.call):
+        if not is_script and runs_only_as_script(project, module, parser.call):
             continue
         growing.is_parser = growing.is_typed = True
         growing.place = growing.place or module.place(parser.call, "the parser")
@@ -144,9 +147,25 @@ def _keywords(module: ModuleNames) -> Iterable[str]:
     return {item.arg for call in module.calls for item in call.keywords if item.arg is not None}
 
 
-def _runs_only_as_script(module: ModuleNames, node: ast.AST) -> bool:
-    """Whether a node stands under ``if __name__ == "__main__":``."""
-    return any(
-        isinstance(above, ast.If) and "__name__" in ast.unparse(above.test) and "__main__" in ast.unparse(above.test)
-        for above in module.ancestors(node)
+def runs_only_as_script(project: Project, module: ModuleNames, node: ast.AST, hops: int = MAX_HOPS) -> bool:
+    """Whether a node stands under ``if __name__ == "__main__":``, or in a function that is called only there."""
+    above = tuple(module.ancestors(node))
+    if any(is_main_guard(item) for item in above):
+        return True
+    function = next((item for item in above if isinstance(item, ast.FunctionDef)), None)
+    if function is None or not hops:
+        return False
+    callers = callers_of(project, module, function)
+    return (
+        callers.complete
+        and bool(callers.sites)
+        and all(
+            site.module is module and runs_only_as_script(project, module, site.call, hops - 1)
+            for site in callers.sites
+        )
     )
+
+
+def is_main_guard(node: ast.AST) -> bool:
+    """Whether a node is ``if __name__ == "__main__":``."""
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test) and "__main__" in ast.unparse(node.test)

@@ -10,10 +10,11 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ...purpose.files import is_test, purpose_of
-from ...purpose.imports import connected_modules
+from ...purpose.imports import connected_modules, reached_from
 from ...python.names import FunctionNode, ModuleNames, names_of
 from ...python.options import Option, options_in
 from ...source.project import Project
+from ..parsers.programs import MAX_MODULES, runs_only_as_script
 from .launch_flags import flags_given, lines_without
 from .loaded_files import python_files_passed
 from .source import Source
@@ -28,10 +29,21 @@ def declared_options(
         return [item for item in listed if item.node in function.decorator_list or item.function is function]
     for other in connected_modules(project, module):
         if other is module or not purpose_of(other.document.path).is_left_alone:
-            found = options_in(project, other).get(name)
+            listed = options_in(project, other).get(name, ())
+            found = [item for item in listed if not _is_another_programs(project, item, module)]
             if found:
                 return found
     return _in_passed_files(project, module, name)
+
+
+def _is_another_programs(project: Project, option: Option, module: ModuleNames) -> bool:
+    """Whether only a program that does not import ``module`` makes the parser: of a module that is a script as well."""
+    return (
+        option.kind == "option"
+        and option.module is not module
+        and runs_only_as_script(project, option.module, option.node)
+        and module not in reached_from(project, [option.module], MAX_MODULES)
+    )
 
 
 def _in_passed_files(project: Project, module: ModuleNames, name: str) -> Sequence[Option]:

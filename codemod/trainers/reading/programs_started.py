@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from ...purpose.files import purpose_of
-from ...purpose.imports import reached_from
+from ...purpose.imports import importers_of, reached_from
 from ...purpose.training import steps_in, training_modules
 from ...python.names import ModuleNames, attribute_chain, names_of
 from ...python.reach import reached
@@ -41,7 +41,10 @@ def candidates(project: Project) -> tuple[str, ...]:
 def _candidates(project: Project) -> tuple[str, ...]:
     asking = (document.path for document in project.python_documents((MAIN,)))
     packages = (path for path in project.paths if path.rpartition("/")[2] == f"{MAIN}.py")
-    plain = (module.document.path for module in training_modules(project) if _trains_at_top(project, module))
+    trained = training_modules(project)
+    near = dict.fromkeys(other for module in trained for other in importers_of(project, module) if other not in trained)
+    scripts = (*trained, *(module for module in near if not importers_of(project, module)))
+    plain = (module.document.path for module in scripts if _trains_at_top(project, module))
     found = dict.fromkeys((*asking, *packages, *project.fact(_commands), *sorted(plain)))
     return tuple(path for path in found if not purpose_of(path).is_foreign)
 
@@ -51,7 +54,10 @@ def _trains_at_top(project: Project, module: ModuleNames) -> bool:
     plain = [item for item in module.tree.body if not isinstance(item, NO_ACTION) and not _is_text(item)]
     acting = [(module, item) for item in plain if any(isinstance(node, ast.Call) for node in ast.walk(item))]
     found = reached(project, acting) if acting else None
-    return found is not None and any(found.holds(module, node) for node in steps_in(module))
+    trained = set(training_modules(project))
+    return found is not None and any(
+        found.holds(other, node) for other in found.modules if other in trained for node in steps_in(other)
+    )
 
 
 def _commands(project: Project) -> tuple[str, ...]:

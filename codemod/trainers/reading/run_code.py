@@ -9,6 +9,7 @@ from ...purpose.proved_reach import is_reached
 from ...python.names import names_of
 from ...python.reach import MAX_PARTS, reached
 from ...source.project import Project
+from ..parsers.programs import is_main_guard
 from .scopes import CodeOrigin, Scope
 
 
@@ -16,8 +17,18 @@ def is_used(project: Project, script: str, path: str, row: int) -> bool:
     """Whether the code at ``path`` and ``row`` is that of ``script``, or used by it; true where that is not known."""
     if path == script:
         return True
+    if any(first <= row <= last for first, last in project.memo(_rows_of_scripts, path)):
+        return False
     spans = project.memo(_used_rows, script)
     return spans is None or any(first <= row <= last for first, last in spans.get(path, ()))
+
+
+def _rows_of_scripts(project: Project, path: str) -> list[tuple[int, int]]:
+    """The rows of a module that run only where it is the script."""
+    modules = [names_of(project, document) for document in project.python_documents_at([path])]
+    guarded = [(module, node) for module in modules for node in module.tree.body if is_main_guard(node)]
+    spans = [module.document.span(node) for module, node in guarded]
+    return [(span.row, span.end_row) for span in spans]
 
 
 def is_switched_off(project: Project, scope: Scope) -> bool:
