@@ -41,23 +41,43 @@ def candidates(project: Project) -> tuple[str, ...]:
 def _candidates(project: Project) -> tuple[str, ...]:
     asking = (document.path for document in project.python_documents((MAIN,)))
     packages = (path for path in project.paths if path.rpartition("/")[2] == f"{MAIN}.py")
-    trained = training_modules(project)
-    near = dict.fromkeys(other for module in trained for other in importers_of(project, module) if other not in trained)
-    scripts = (*trained, *(module for module in near if not importers_of(project, module)))
-    plain = (module.document.path for module in scripts if _trains_at_top(project, module))
-    found = dict.fromkeys((*asking, *packages, *project.fact(_commands), *sorted(plain)))
+    plain = (module.document.path for module in training_modules(project) if _trains_at_top(project, module))
+    calling = (module.document.path for module in _top_importers(project) if _calls_step(project, module))
+    found = dict.fromkeys((*asking, *packages, *project.fact(_commands), *sorted(plain), *sorted(calling)))
     return tuple(path for path in found if not purpose_of(path).is_foreign)
 
 
 def _trains_at_top(project: Project, module: ModuleNames) -> bool:
     """Whether a script runs a training step as it is read: at its top, or in what is used there."""
-    plain = [item for item in module.tree.body if not isinstance(item, NO_ACTION) and not _is_text(item)]
-    acting = [(module, item) for item in plain if any(isinstance(node, ast.Call) for node in ast.walk(item))]
+    acting = [(module, item) for item in _acting(module) if any(isinstance(node, ast.Call) for node in ast.walk(item))]
     found = reached(project, acting) if acting else None
-    trained = set(training_modules(project))
-    return found is not None and any(
-        found.holds(other, node) for other in found.modules if other in trained for node in steps_in(other)
+    return found is not None and any(found.holds(module, node) for node in steps_in(module))
+
+
+def _top_importers(project: Project) -> Iterator[ModuleNames]:
+    """The modules that import one which trains, have no training step and are imported by nobody."""
+    trained = training_modules(project)
+    near = dict.fromkeys(other for module in trained for other in importers_of(project, module))
+    return (module for module in near if module not in trained and not importers_of(project, module))
+
+
+def _calls_step(project: Project, module: ModuleNames) -> bool:
+    """Whether a statement of a script calls, as it is read, what runs a step elsewhere; what it passes does not count."""
+    statements = (
+        node for item in _acting(module) for node in ast.walk(item) if isinstance(node, ast.Expr | ast.Assign)
     )
+    called = [item.value.func for item in statements if isinstance(item.value, ast.Call)]
+    found = reached(project, ((module, node) for node in called))
+    trained = set(training_modules(project))
+    return any(
+        found.holds(other, node)
+        for other in (found.modules if called else ())
+        for node in (steps_in(other) if other in trained else ())
+    )
+
+
+def _acting(module: ModuleNames) -> list[ast.stmt]:
+    return [item for item in module.tree.body if not isinstance(item, NO_ACTION) and not _is_text(item)]
 
 
 def _commands(project: Project) -> tuple[str, ...]:
