@@ -62,7 +62,7 @@ def _top_importers(project: Project) -> Iterator[ModuleNames]:
 
 
 def _calls_step(project: Project, module: ModuleNames) -> bool:
-    """Whether a statement of a script calls, as it is read, what runs a step elsewhere; what it passes does not count."""
+    """Whether a statement of a script calls what runs a step elsewhere; what it only passes on does not count."""
     statements = (
         node for item in _acting(module) for node in ast.walk(item) if isinstance(node, ast.Expr | ast.Assign)
     )
