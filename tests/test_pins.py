@@ -212,6 +212,29 @@ def test_prose_about_versions_pins_nothing(tmp_path: Path) -> None:
     assert allowed(written(tmp_path, files), "torch") is None
 
 
+@pytest.mark.parametrize("other", ["requirements.txt", "environment.yml", "requirements_cpu.txt"])
+def test_a_plain_name_beside_a_bound_allows_every_release(tmp_path: Path, other: str) -> None:
+    plain = "dependencies:\n  - pytorch\n" if other.endswith(".yml") else "numpy\ntorch\n"
+    bound = {"requirements_cu128.txt": "torch==2.8.0\n", "setup.py": "setup(install_requires=['torch>=2.8'])\n"}
+    both = pins(tmp_path, {other: plain, **bound}, "train.py")
+    assert both is not None
+    assert both.may_be_below("2.4")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"requirements.txt": "torch\n", "src/requirements.txt": "torch==2.8.0\n"},
+        {"requirements.txt": "torch\n", "Dockerfile": "FROM pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime\n"},
+    ],
+    ids=["a folder above", "an image"],
+)
+def test_a_plain_name_leaves_the_answer_to_what_is_nearer_or_fixed(tmp_path: Path, files: dict[str, str]) -> None:
+    found = pins(tmp_path, files, "src/train.py")
+    assert found is not None
+    assert not found.may_be_below("2.4")
+
+
 @pytest.mark.parametrize("path", ["learning.yaml", "requirements_gpu.yml", "conda/cluster.yml"])
 def test_an_environment_of_conda_under_any_name(tmp_path: Path, path: str) -> None:
     text = "name: learning\nchannels:\n  - pytorch\ndependencies:\n  - python=3.8\n  - pytorch=1.9\n"

@@ -110,8 +110,10 @@ def _requirements(document: Document) -> Iterator[Pin]:
 
 
 def _conda(document: Document) -> Iterator[Pin]:
+    section = ""
     for row, line in lines_of(document):
-        if line.startswith("- "):
+        section = line if line.endswith(":") and not line.startswith("- ") else section
+        if line.startswith("- ") and section != "channels:":
             text = line[2:].split(" #")[0].strip().strip("\"'").rpartition("::")[2]
             yield from pin_of(document, _from_conda(text), Tier.RUN_TIME, row)
 

@@ -2,7 +2,8 @@
 
 A spelling that only exists from some release on may be written into code only when no manifest promises to run with an
 older one. The requirements that hold at run time come first; where they leave the package open, those of its extras
-count, then what a lock file or image fixes, then development requirements. Of several equals the loosest counts.
+count, then what a lock file or image fixes, then development requirements. Of several equals the loosest counts: beside
+``torch==2.8`` in one file a plain ``torch`` in another allows everything.
 """
 
 from __future__ import annotations
@@ -72,14 +73,14 @@ def allowed(project: Project, package: str, near: str | None = None) -> VersionR
 
 def _allowed(project: Project, asked: tuple[str, str | None]) -> VersionRange | None:
     package, folder = asked
-    pins = [pin for pin in project.fact(_all_pins) if pin.name == canonicalize_name(package)]
+    pins = [pin for pin in project.fact(_written_pins) if pin.name == canonicalize_name(package) and not pin.is_source]
     if folder is not None:
         pins = [pin for pin in pins if _is_above(directory_of(pin.place.path), folder)]
-    tier = min((pin.tier for pin in pins), default=None)
+    tier = min((pin.tier for pin in pins if len(pin.specifiers)), default=None)
     deciding = [pin for pin in pins if pin.tier == tier]
     if folder is not None:
-        nearest = max((len(directory_of(pin.place.path)) for pin in deciding), default=0)
-        deciding = [pin for pin in deciding if len(directory_of(pin.place.path)) == nearest]
+        nearest = max((len(directory_of(pin.place.path)) for pin in deciding if len(pin.specifiers)), default=0)
+        deciding = [pin for pin in deciding if len(directory_of(pin.place.path)) >= nearest]
     return VersionRange(tuple(deciding)) if deciding else None
 
 
@@ -108,15 +109,12 @@ def excludes(project: Project, package: str, release: str, near: str) -> bool:
 
 def upper_bound_of(project: Project, package: str) -> tuple[Version | None, Place | None]:
     """The newest release of ``package`` that some manifest allows, where all of them have a bound, and its place."""
-    pins = [pin for pin in project.fact(_all_pins) if pin.name == canonicalize_name(package)]
+    name = canonicalize_name(package)
+    pins = [pin for pin in project.fact(_written_pins) if pin.name == name and len(pin.specifiers)]
     bounds = [(upper, pin.place) for pin in pins if (upper := _upper(pin.specifiers)) is not None]
     if not bounds or len(bounds) < len(pins):
         return None, None
     return max(bounds, key=lambda bound: bound[0])
-
-
-def _all_pins(project: Project) -> tuple[Pin, ...]:
-    return tuple(pin for pin in project.fact(_written_pins) if len(pin.specifiers))
 
 
 def _written_pins(project: Project) -> tuple[Pin, ...]:
