@@ -11,6 +11,8 @@ from .frame import Autocasting, Frame
 from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, of_weights_only
 from .meetings import NodeValue, report_input
 
+NORM = "raises-narrow-weight"
+"""What layers do that may have float32 weights for 16-bit input: all norms but RMSNorm."""
 IN_FLOAT16 = ("RNN", "LSTM", "GRU")
 """cuDNN's layers: CUDA's autocast runs them in float16 in a bfloat16 region as well (seen on an H200, torch 2.11)."""
 
@@ -38,8 +40,7 @@ def _meet_weights(frame: Frame, node: ast.Call, layer: Layer, module: Value, pos
             else [item] * len(items)
         )
         for place, part in zip(nodes, items, strict=True):
-            norm = layer.mix == "raises-narrow-weight"
-            report_input(frame, node, place, part, module.atoms, module, takes_narrow=norm)
+            report_input(frame, node, place, part, module.atoms, module, takes_narrow=layer.mix == NORM)
 
 
 def _result(
@@ -65,6 +66,9 @@ def _result(
     known = value.kind is Kind.TENSOR and bool(value.atoms)
     if any(atom.is_of_part for atom in module.atoms) and layer.result == "input":
         return Value(Kind.TENSOR, value.atoms if known else ())
+    in_float32 = layer.mix == NORM and all(atom.dtype is FP32 for atom in module.atoms)
+    if in_float32 and (known or frame.autocast.state is not Autocasting.OFF):
+        return Value(Kind.TENSOR, value.atoms if known else ())  # float32 weights take 16-bit input, and keep its dtype
     if layer.role == "weighted" and (not known or (frame.run is not None and layer.mix != "promotes")):
         return Value(Kind.TENSOR, _given_by(layer, module))
     return Value(Kind.TENSOR, value.atoms) if value.kind is Kind.TENSOR else UNKNOWN_VALUE

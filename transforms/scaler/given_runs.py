@@ -20,6 +20,7 @@ from ...codemod.torch.scalers import Scaler
 
 MAX_CALLERS = 4
 MAX_FILES = 20
+LOAD = "torch.load"
 MET = ("exists(", "isfile(", "is_file(", "isdir(", "is_dir(", "is_available(")
 """Ends of questions about files, which an earlier run wrote, and about the machine."""
 
@@ -53,6 +54,7 @@ def _is_reached(project: Project, module: ModuleNames, node: ast.AST, passed: Se
     scope = function_scope(module, node)
     asked = [*passed, *conditions_in(project, module).path_given(node, scope)]
     asked = [item for item in asked if not _is_met(item) and not is_check(module, item.node)]
+    asked = [item for item in asked if not _names_what_is_loaded(module, node, item)]
     if not isinstance(scope.node, FunctionNode) or not callers:
         return _hold(project, module, asked)
     names = {parameter.arg for parameter in parameters_of(scope.node)}
@@ -79,6 +81,16 @@ def _passed(site: CallSite, item: Given) -> Given | None:
 def _is_met(item: Given) -> bool:
     """Whether a program that is started, on its machine and after an earlier run, meets the test."""
     return item.text == "__name__" or (item.equal and any(word in item.text for word in MET))
+
+
+def _names_what_is_loaded(module: ModuleNames, node: ast.AST, item: Given) -> bool:
+    """``if args.resume: load(args.resume)``: an option with a path is there to be given, on the day it is needed."""
+    around = function_scope(module, node)
+    loads = [
+        call for call in module.calls if module.qualified(call.func) == LOAD and function_scope(module, call) is around
+    ]
+    passed = (argument for call in (node, *loads) if isinstance(call, ast.Call) for argument in call.args)
+    return any(ast.unparse(inner) == item.text for argument in passed for inner in ast.walk(argument))
 
 
 def _is_made(item: Given) -> bool:

@@ -22,8 +22,9 @@ loop calls it with an optimizer that lives on.
 
 ## Not flagged
 
-Runs that nothing in the project resumes, or for which nothing switches the scaler on: an option that is off, and that
-no launch line or file sets (`--resume`, `--amp`); any sign that the state is kept (`scaler.state_dict`, a key or a
+Runs that nothing in the project resumes, or for which nothing switches the scaler on: a switch that is off, and that
+no launch line or file sets (`--amp`; an option with the path of what is loaded, `--resume last.pt`, is there to be
+given); any sign that the state is kept (`scaler.state_dict`, a key or a
 helper that is given the scaler) or, where it is saved, read back (its key is read, the scaler is passed to other code);
 a scaler that only ever runs under bfloat16; an optimizer that is recreated as well; a scaler that is recreated in a
 program that opens no autocast region and has no 16-bit weights: float32 gradients lose nothing at any scale.
