@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...formats.text import CommandLine
 from ...model import Place, Span
@@ -21,9 +21,8 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
-from .handed import Handed, handed_to, picked_in, without_likenesses
+from .handed import Launch, handed_in
 from .instructions import instructed_files
-from .loaded_files import is_passed_only
 from .picked_calls import is_picked_by_word
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, files_named, script_of
 from .programs_started import built_by_name, candidates, is_program, modules_of, uses_step_of
@@ -66,20 +65,6 @@ def all_runs_of(project: Project) -> tuple[Run, ...]:
 
 def _all_runs(project: Project) -> tuple[Run, ...]:
     return tuple(_Resolver(project).runs())
-
-
-@dataclass(frozen=True, slots=True)
-class _Launch:
-    """The command line that starts a script."""
-
-    path: str
-    words: tuple[str, ...]
-    files: frozenset[str]
-    """The project's files that it names."""
-
-    def gives(self, options: frozenset[str]) -> bool:
-        """Whether it gives an option that has one of these names; ``_`` and ``-`` are the same."""
-        return not options.isdisjoint(word.partition("=")[0].replace("_", "-") for word in self.words)
 
 
 class _Resolver:
@@ -149,7 +134,7 @@ class _Resolver:
     def _launched(self, config: ConfigFile) -> Iterator[Run]:
         path = config.document.path
         around = [scope for scope in self._by_path.get(path, []) if scope.kind == "environment"]
-        for command in config.text.commands:
+        for number, command in enumerate(config.text.commands):
             flags = [
                 item for item in self._by_path.get(path, []) if item.command and item.command.start == command.start
             ]
@@ -166,7 +151,7 @@ class _Resolver:
             configs = list(python_configs(self._project, path, command, script)) if script is not None else []
             members += self._built_on(configs)
             self._passed |= {file.path for file in configs}
-            launch = _Launch(path, command.words, frozenset(files))
+            launch = Launch(config, number, command.words, frozenset(files))
             if script is not None:
                 members += self._script_members(script, f"run by {path}", launch)
             configured = self._configured(script, command.words, files)
@@ -210,25 +195,7 @@ class _Resolver:
             if scope.kind == "file":
                 yield Member(scope, _rank(scope), link)
 
-    def _handed(self, scope: Scope, launch: _Launch | None) -> tuple[Handed, ...]:
-        """What a call's settings are handed: flags of the file at hand alone, and files that no other line names."""
-        near = launch.path if launch is not None else ""
-        found = without_likenesses(handed_to(self._project, scope))
-        found = picked_in(self._project, scope, found, launch.gives) if launch is not None else found
-        handed = [item for item in found if item.source.kind not in ("flag", "variable") or item.source.path == near]
-        if launch is None:
-            return tuple(handed)
-        named = {item.setting for item in handed if item.source.kind == "entry" and item.source.path in launch.files}
-        return tuple(item for item in handed if not self._is_of_another(item, launch, item.setting in named))
-
-    def _is_of_another(self, item: Handed, launch: _Launch, has_own: bool) -> bool:
-        """Whether a value stands in a file that only other launch lines name, or for which this one names another."""
-        path = item.source.path
-        if item.source.kind != "entry" or path in launch.files:
-            return False
-        return has_own or is_passed_only(self._project, path)
-
-    def _script_members(self, script: str, link: str, launch: _Launch | None = None) -> Iterator[Member]:
+    def _script_members(self, script: str, link: str, launch: Launch | None = None) -> Iterator[Member]:
         for module in self._modules(script):
             path = module.document.path
             how = link if path == script else f"imported by {script}"
@@ -271,14 +238,14 @@ class _Resolver:
         named = tuple(module for module in modules_named(self._project, paths) if module not in own)
         return named or (built_by_name(self._project, script) if script is not None else ())
 
-    def _members_of(self, modules: Iterable[ModuleNames], launch: _Launch | None) -> Iterator[Member]:
+    def _members_of(self, modules: Iterable[ModuleNames], launch: Launch | None) -> Iterator[Member]:
         for module in modules:
             for scope in self._by_path.get(module.document.path, []):
                 if scope.kind in ("call", "mapping"):
                     yield self._called(scope, "named by its path", launch)
 
-    def _called(self, scope: Scope, link: str, launch: _Launch | None) -> Member:
-        handed = self._handed(scope, launch)
+    def _called(self, scope: Scope, link: str, launch: Launch | None) -> Member:
+        handed = handed_in(self._project, scope, launch)
         return Member(scope, _rank(scope), link, handed=handed, is_picked=is_picked_by_word(scope))
 
     def _modules(self, script: str) -> tuple[ModuleNames, ...]:
