@@ -79,3 +79,85 @@ def test_a_variable_belongs_to_the_lines_that_pass_it_on(tmp_path: Path) -> None
     script = "P=16-mixed\npython train.py --precision $P\npython train.py --precision 32-true\n"
     runs = read(tmp_path, {"train.py": TRAINS, "run.sh": script}).runs
     assert [(run.regime, places(run)) for run in runs if run.path == "run.sh"] == [("fp16-mixed", [1]), ("fp32", [3])]
+
+
+LAYER = """
+import torch
+
+
+class Scale(torch.nn.Module):
+    def forward(self, x):
+        with torch.autocast("cuda", enabled=False):
+            return x.float().half()
+
+
+def _test_scale():
+    x = torch.ones(2, requires_grad=True)
+    Scale()(x).sum().backward()
+
+
+if __name__ == "__main__":
+    _test_scale()
+"""
+LOOP = """
+import torch
+
+from layer import Scale
+
+net = Scale()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+net(torch.ones(2)).sum().backward()
+optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("layer", "runs"),
+    [
+        (LAYER, {"train.py"}),
+        (LAYER.replace("_test_scale()\n", "main()\n").replace("def _test_scale", "def main"), {"train.py", "layer.py"}),
+    ],
+)
+def test_a_module_that_tries_itself_out_is_no_run(layer: str, runs: set[str], tmp_path: Path) -> None:
+    found = read(tmp_path, {"layer.py": layer, "train.py": LOOP})
+    assert {run.path for run in found.runs} == runs
+
+
+def test_a_module_that_nobody_imports_is_a_run_whatever_it_does(tmp_path: Path) -> None:
+    assert [run.path for run in read(tmp_path, {"layer.py": LAYER}).runs] == ["layer.py"]
+
+
+def test_the_configuration_of_a_model_is_no_run(tmp_path: Path) -> None:
+    model = '{"architectures": ["LlamaForCausalLM"], "torch_dtype": "float32"}'
+    found = read(tmp_path, {"model/config.json": model})
+    assert (found.runs, [run.path for run in found.elsewhere]) == ((), ["model/config.json"])
+
+
+AMP = "SOLVER:\n  AMP:\n    ENABLED: {}\n  IMS_PER_BATCH: 2\nMODEL:\n  META_ARCHITECTURE: GeneralizedRCNN\n"
+PREDICTS = """
+import argparse
+
+from detectron2.config import get_cfg
+from detectron2.engine import DefaultPredictor
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--config_file", default="configs/large.yaml")
+cfg = get_cfg()
+cfg.merge_from_file(parser.parse_args().config_file)
+print(DefaultPredictor(cfg)(None))
+"""
+LEARNS = PREDICTS.replace("DefaultPredictor(cfg)(None)", "DefaultTrainer(cfg).train()").replace("Predictor", "Trainer")
+
+
+@pytest.mark.parametrize(("program", "regime"), [(PREDICTS, None), (LEARNS, "fp32"), ("x = 1\n", "fp32")])
+def test_a_file_is_a_run_with_those_that_it_builds_on_unless_it_only_predicts(
+    program: str, regime: str | None, tmp_path: Path
+) -> None:
+    large = f"_BASE_: base.yaml\n{AMP.format('false')}"
+    files = {"main.py": program, "configs/large.yaml": large, "configs/base.yaml": AMP.format("true")}
+    found = read(tmp_path, files)
+    assert [run.regime for run in found.runs] == ([regime] if regime is not None else [])
+    (told,) = (*found.runs, *found.elsewhere)
+    large, base = told.entries
+    assert (large.declaration.path, large.status) == ("configs/large.yaml", "wins")
+    assert (base.declaration.path, base.status) == ("configs/base.yaml", "overridden")

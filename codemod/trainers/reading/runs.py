@@ -32,6 +32,7 @@ from .run_files import (
     built_configs,
     composed_files,
     constant_files,
+    files_below,
     files_named_by,
     modules_named,
     options_of,
@@ -98,11 +99,13 @@ class _Resolver:
             left = [scope for scope in scopes if scope not in self._used]
             if (left and left[0].kind in ("call", "mapping")) or self._is_own_program(path, scopes, launched):
                 yield self._script(path)
-        for path, scopes in sorted(self._by_path.items()):
+        below = {base.path for path in self._by_path for base in files_below(self._project, path)}
+        for path, scopes in sorted(self._by_path.items(), key=lambda item: (item[0] in below, item[0])):
             left = [scope for scope in scopes if scope not in self._used]
             if left:
                 members = [Member(scope, _rank(scope), UNNAMED) for scope in left]
-                yield self._run(path, Place(path, left[0].span, path), members)
+                more = self._with_bases(path, UNNAMED) if len(left) == len(scopes) else ()
+                yield self._run(path, Place(path, left[0].span, path), [*members, *more])
 
     def _is_own_program(self, path: str, scopes: Sequence[Scope], launched: Iterable[str]) -> bool:
         """Whether a file can be started that calls a trainer, though a program which nothing launches uses it, too."""
@@ -147,7 +150,7 @@ class _Resolver:
             written = {word.rpartition("=")[2].rpartition("/")[2] for word in command.words}
             members += [Member(scope, _rank(scope), "written there") for scope in self._written(path, written)]
             for file in files:
-                members += self._file_members(file, f"named by the command line in {path}")
+                members += self._with_bases(file, f"named by the command line in {path}")
             configs = list(python_configs(self._project, path, command, script)) if script is not None else []
             members += self._built_on(configs)
             self._passed |= {file.path for file in configs}
@@ -208,7 +211,7 @@ class _Resolver:
                 yield from self._built_on(composed_files(self._project, module, words))
             for file, options, row in self._named_in(module):
                 if not (launch is not None and launch.gives(options)) and is_used(self._project, script, path, row):
-                    yield from self._file_members(file, f"named in {path}")
+                    yield from self._with_bases(file, f"named in {path}")
 
     def _built_on(self, files: Iterable[RunFile]) -> Iterator[Member]:
         """The scopes of files that build on each other; what a stronger one says again counts there alone."""
@@ -220,6 +223,12 @@ class _Resolver:
                 if not leading or not leading <= said:
                     said |= leading
                     yield member
+
+    def _with_bases(self, path: str, link: str) -> Iterator[Member]:
+        """The scopes of a file, and those of the files that it builds on."""
+        yield from self._file_members(path, link)
+        for file in files_below(self._project, path):
+            yield from self._of_file(file)
 
     def _of_file(self, file: RunFile) -> Iterator[Member]:
         for member in self._file_members(file.path, file.link):
