@@ -24,6 +24,8 @@ FITS = frozenset({"step", "fit", "train_model"})
 MAX_REACHED = 600
 """How many modules are followed from training files before the rest counts as not reached."""
 NO_GRADIENTS = frozenset({"no_grad", "inference_mode"})
+PREDICTOR = "Predictor"
+"""How the names of classes end that only compute answers: ``DefaultPredictor(cfg)``."""
 
 
 def training_modules(project: Project) -> tuple[ModuleNames, ...]:
@@ -93,7 +95,8 @@ def _fits(module: ModuleNames) -> bool:
 
 def _has_no_gradients(module: ModuleNames) -> bool:
     read = (module.name_loads, module.attribute_loads)
-    return "generate" in module.calls_by_name or any(not NO_GRADIENTS.isdisjoint(names) for names in read)
+    predicts = any(name == "generate" or name.endswith(PREDICTOR) for name in module.calls_by_name)
+    return predicts or any(not NO_GRADIENTS.isdisjoint(names) for names in read)
 
 
 def _belongs_to_training(project: Project, module: ModuleNames) -> bool:

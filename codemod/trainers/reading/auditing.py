@@ -15,6 +15,7 @@ from .code_declarations import code_declarations
 from .declarations import scopes_of
 from .followed import NOT_GIVEN
 from .handed import Handed, handed_to
+from .loaded_files import serves_inference
 from .run_code import is_used
 from .run_members import Member, Run
 from .run_regimes import is_started, otherwise, regime_of_code, regime_of_run
@@ -145,6 +146,8 @@ def _report(
 def _trains(project: Project, path: str, modules: Sequence[str], entries: Iterable[RunEntry]) -> bool:
     """Whether a run trains, as far as its path, its code and the trainers that it asks tell."""
     if purpose_of(path).is_foreign or (path.endswith(".py") and only_infers(project, path)):
+        return False
+    if not modules and serves_inference(project, path):
         return False
     own = (entry.declaration for entry in entries if not entry.link.startswith(IMPORTED))
     if any(item.framework != "torch" and item.role != "weights" for item in own):

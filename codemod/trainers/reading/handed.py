@@ -9,9 +9,34 @@ from dataclasses import dataclass
 from ...python.options import Option
 from ...source.project import Project
 from .command_options import declared_options
+from .configs import ConfigFile
 from .links import sources, unfollowed_argument
+from .loaded_files import is_passed_only
 from .scopes import CodeOrigin, Scope, Setting, token_of_constant
 from .source import Source, unused_defaults
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The command line that starts a script."""
+
+    config: ConfigFile
+    number: int
+    """Which of the text's commands it is."""
+    words: tuple[str, ...]
+    files: frozenset[str]
+    """The project's files that it names."""
+
+    def gives(self, options: frozenset[str]) -> bool:
+        """Whether it gives an option that has one of these names; ``_`` and ``-`` are the same."""
+        return not options.isdisjoint(word.partition("=")[0].replace("_", "-") for word in self.words)
+
+    def has(self, source: Source) -> bool:
+        """Whether it gives the value that stands in a launch script: on this line, or on none that is seen."""
+        config = source.config
+        if config is None or config.document is not self.config.document:
+            return False
+        return not source.calls or (self.number in source.calls and config.within == self.config.within)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +75,29 @@ def _handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
     return tuple(found)
 
 
-def without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
+def handed_in(project: Project, scope: Scope, launch: Launch | None) -> tuple[Handed, ...]:
+    """What a call's settings are handed in a launch: what its line gives, and files that no other line names.
+
+    Without a launch line what no line gives.
+    """
+    found = _without_likenesses(handed_to(project, scope))
+    found = _picked_in(project, scope, found, launch.gives) if launch is not None else found
+    handed = [item for item in found if not item.source.is_of_line or (launch is not None and launch.has(item.source))]
+    if launch is None:
+        return tuple(handed)
+    named = {item.setting for item in handed if item.source.kind == "entry" and item.source.path in launch.files}
+    return tuple(item for item in handed if not _is_of_another(project, item, launch, item.setting in named))
+
+
+def _is_of_another(project: Project, item: Handed, launch: Launch, has_own: bool) -> bool:
+    """Whether a value stands in a file that only other launch lines name, or for which this one names another."""
+    path = item.source.path
+    if item.source.is_of_line or item.source.kind != "entry" or path in launch.files:
+        return False
+    return has_own or is_passed_only(project, path)
+
+
+def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
     """Without files that only look like what the code reads, where another one is read, or several look so."""
     of_files = [item for item in handed if item.source.kind == "entry"]
     guessed: dict[Setting, int] = {}
@@ -59,7 +106,7 @@ def without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
     return [item for item in handed if not (item.source.is_guessed and guessed[item.setting] > 1)]
 
 
-def picked_in(
+def _picked_in(
     project: Project, scope: Scope, handed: Sequence[Handed], gives: Callable[[frozenset[str]], bool]
 ) -> list[Handed]:
     """Without 16-bit values that only a switch picks which a launch leaves out, where another value then counts.

@@ -47,7 +47,7 @@ def lines_without(project: Project, option: Option) -> Iterator[Source]:
         for number, command in enumerate(config.text.commands):
             own = by_call.get(number, [])
             if command.script and runs_one_of(command.script, programs) and not _names_one(command, own, flags):
-                yield _absent(config, command, own, option)
+                yield _absent(config, number, own, option)
 
 
 def flags_by_call(config: ConfigFile) -> dict[int | None, list[Entry]]:
@@ -90,7 +90,8 @@ def _given(config: ConfigFile, entry: Entry, option: Option) -> Iterator[Source]
         return
     for other in config.text.entries:
         if other.kind == "assignment" and other.name == variable.group(1):
-            yield _as_option_reads(entry_source(config, other), option)
+            source = replace(entry_source(config, other), calls=entry_source(config, entry).calls)
+            yield _as_option_reads(source, option)
 
 
 def _as_option_reads(source: Source, option: Option) -> Source:
@@ -118,6 +119,7 @@ def _switch(config: ConfigFile, entry: Entry, option: Option) -> Source:
         entry=entry,
         respelling=respelling,
         flag=option.flag_for(True),
+        calls=entry_source(config, entry).calls,
     )
 
 
@@ -139,7 +141,8 @@ def _names_one(command: CommandLine, entries: list[Entry], flags: tuple[str, ...
     return not named.isdisjoint(flags)
 
 
-def _absent(config: ConfigFile, command: CommandLine, entries: list[Entry], option: Option) -> Source:
+def _absent(config: ConfigFile, number: int, entries: list[Entry], option: Option) -> Source:
+    command = config.text.commands[number]
     row, column = config.document.position(command.start)
     span = Span(row, column, row, column + len(command.written[0]) if command.written else column)
     return Source(
@@ -147,6 +150,7 @@ def _absent(config: ConfigFile, command: CommandLine, entries: list[Entry], opti
         config=config,
         respelling=partial(_added, config, command, entries, option),
         flag=option.flag_for(True),
+        calls=(number,),
     )
 
 

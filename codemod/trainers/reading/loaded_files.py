@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
+from ...purpose.training import only_infers
 from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
@@ -24,6 +25,12 @@ HYDRA = ("config_name", "config_path", "version_base")
 def loaders_of(project: Project, path: str) -> frozenset[str]:
     """The modules that are seen to load the file ``path``, or that run only in programs which are passed its name."""
     return project.fact(_loaders).get(path, frozenset())
+
+
+def serves_inference(project: Project, path: str) -> bool:
+    """Whether a file is seen to be loaded, and none of what loads it trains."""
+    loaders = loaders_of(project, path)
+    return bool(loaders) and all(only_infers(project, loader) for loader in loaders)
 
 
 def is_passed_only(project: Project, path: str) -> bool:

@@ -11,17 +11,20 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ...purpose.files import purpose_of
+from ...purpose.files import is_test, purpose_of
 from ...purpose.imports import importers_of, reached_from
 from ...purpose.training import steps_in, training_modules
 from ...python.names import ModuleNames, attribute_chain, names_of
 from ...python.reach import reached
 from ...source.documents import FileKind
 from ...source.project import Project
+from ..parsers.programs import is_main_guard
 from .run_code import is_used
 
 MAIN = "__main__"
 """What a program asks its own name for."""
+ACTING = frozenset({"main", "step", "fit", "train", "parse_args", "parse_known_args", "Fire"})
+"""Calls of a program that does something: it has a main function, an optimizer, or asks for its command line."""
 MAX_MODULES = 40
 """How many modules of the project a script's imports are followed through."""
 REGISTERING = "register"
@@ -44,7 +47,7 @@ def _candidates(project: Project) -> tuple[str, ...]:
     plain = (module.document.path for module in training_modules(project) if _trains_at_top(project, module))
     calling = (module.document.path for module in _top_importers(project) if _calls_step(project, module))
     found = dict.fromkeys((*asking, *packages, *project.fact(_commands), *sorted(plain), *sorted(calling)))
-    return tuple(path for path in found if not purpose_of(path).is_foreign)
+    return tuple(path for path in found if not (purpose_of(path).is_foreign or _only_tests_itself(project, path)))
 
 
 def _trains_at_top(project: Project, module: ModuleNames) -> bool:
@@ -95,9 +98,22 @@ def is_program(project: Project, path: str) -> bool:
     return project.memo(_is_program, path)
 
 
+def _only_tests_itself(project: Project, path: str) -> bool:
+    """Whether other code imports a module, and what it does as a script is to try out its own parts."""
+    modules = [names_of(project, document) for document in project.python_documents_at([path])]
+    imported = any(not is_test(other.path) for module in modules for other in importers_of(project, module))
+    if path in project.fact(_commands) or not imported:
+        return False
+    found = reached(project, ((module, node) for module in modules for node in module.tree.body if is_main_guard(node)))
+    calls = ((each, call) for each in found.modules for name in ACTING for call in each.calls_by_name.get(name, ()))
+    return bool(found.parts) and not any(found.holds(each, call) for each, call in calls)
+
+
 def _is_program(project: Project, path: str) -> bool:
     if path in project.fact(_commands):
         return True
+    if _only_tests_itself(project, path):
+        return False
     for document in project.python_documents_at([path]):
         module = names_of(project, document)
         if "__name__" in module.name_loads:

@@ -47,7 +47,7 @@ def python_configs(project: Project, near: str, command: CommandLine, script: st
         path = file_named(project, near, value) if value.endswith(".py") else None
         if path is not None and path not in (script, near):
             yield RunFile(path, f"named by the command line in {near}")
-            yield from _below(project, path)
+            yield from files_below(project, path)
 
 
 def built_configs(project: Project) -> tuple[tuple[RunFile, ...], ...]:
@@ -57,7 +57,7 @@ def built_configs(project: Project) -> tuple[tuple[RunFile, ...], ...]:
 
 def _built_configs(project: Project) -> tuple[tuple[RunFile, ...], ...]:
     documents = project.python_documents((*BASES, "read_base"))
-    chains = {document.path: tuple(_below(project, document.path)) for document in documents}
+    chains = {document.path: tuple(files_below(project, document.path)) for document in documents}
     below = {file.path for chain in chains.values() for file in chain}
     tops = (path for path, chain in chains.items() if chain and path not in below)
     return tuple((RunFile(path, "the configuration"), *chains[path]) for path in tops)
@@ -72,23 +72,34 @@ def _of_built_configs(project: Project) -> frozenset[str]:
     return frozenset(file.path for files in built_configs(project) for file in files)
 
 
-def _below(project: Project, path: str) -> Iterator[RunFile]:
+def files_below(project: Project, path: str) -> Iterator[RunFile]:
+    """The files that a configuration builds on, near ones first."""
     for depth, base in enumerate(project.memo(_bases_of, path), 1):
         yield RunFile(base, f"{path} builds on it", depth)
 
 
 def _bases_of(project: Project, path: str) -> tuple[str, ...]:
-    """The files that a Python configuration builds on, directly or through others, near ones first."""
     found: dict[str, None] = {}
     waiting = [path]
     while waiting and len(found) < MAX_BASES:
         current = waiting.pop(0)
-        for document in project.python_documents_at([current]):
-            for base in _named_bases(project, names_of(project, document)):
-                if base not in found and base != path:
-                    found[base] = None
-                    waiting.append(base)
+        documents = project.python_documents_at([current]) if current.endswith(".py") else ()
+        named = [base for document in documents for base in _named_bases(project, names_of(project, document))]
+        for base in (*named, *_in_text(project, current)):
+            if base not in found and base != path:
+                found[base] = None
+                waiting.append(base)
     return tuple(found)
+
+
+def _in_text(project: Project, path: str) -> Iterator[str]:
+    """``_BASE_: base.yaml``, ``_base_: [a.yaml, b.yaml]``."""
+    config = config_at(project, path) if path.endswith(CONFIG_ENDINGS) else None
+    for entry in config.text.entries if config is not None else ():
+        if entry.key and entry.key[0] in BASES and isinstance(entry.value, str):
+            base = posixpath.normpath(posixpath.join(posixpath.dirname(path), entry.value))
+            if base in project.paths:
+                yield base
 
 
 def _named_bases(project: Project, module: ModuleNames) -> Iterator[str]:
@@ -159,7 +170,8 @@ def options_of(module: ModuleNames, node: ast.Constant) -> frozenset[str]:
 def files_named_by(scope: Scope) -> list[str]:
     """The files that a configuration file names, as any of its values: ``deepspeed: ds.json``."""
     entries = scope.origin.config.text.entries if isinstance(scope.origin, TextOrigin) else ()
-    plain = (entry for entry in entries if entry.key[:1] != ("defaults",))  # Hydra's, which a run composes
+    composed_of = ("defaults", *BASES)  # what a run composes
+    plain = (entry for entry in entries if not entry.key or entry.key[0] not in composed_of)
     values = (entry.value for entry in plain if isinstance(entry.value, str))
     return list(dict.fromkeys(value for value in values if value.endswith(CONFIG_ENDINGS)))
 

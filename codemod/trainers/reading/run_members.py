@@ -51,11 +51,17 @@ class Member:
     def effective_handed(self) -> tuple[Handed, ...]:
         """Of several places for one setting those that count: flags, then files, then defaults."""
         best: dict[str, list[Handed]] = {}
-        for item in sorted(self.handed, key=lambda item: STRENGTH.get(item.source.kind, len(STRENGTH))):
+        for item in sorted(self.handed, key=_strength):
             listed = best.setdefault(item.setting.name, [])
-            if not listed or listed[0].source.kind == item.source.kind:
+            if not listed or _strength(listed[0]) == _strength(item):
                 listed.append(item)
         return tuple(item for listed in best.values() for item in listed)
+
+
+def _strength(item: Handed) -> int:
+    """An override on the run's own line (``trainer.precision=16``) counts as a flag does."""
+    source = item.source
+    return STRENGTH.get("flag" if source.kind == "entry" and source.is_of_line else source.kind, len(STRENGTH))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,6 +12,7 @@ from ...purpose.files import is_test
 from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, Dtype, as_dtype
 from .followed import BY_MACHINE, NOT_GIVEN
+from .loaded_files import serves_inference
 from .programs_started import is_program
 from .run_members import Run
 from .run_settings import OF_WEIGHTS, off_by, regime_of_settings
@@ -88,11 +89,11 @@ def is_started(project: Project, run: Run | None, path: str, regime: str) -> boo
     """Whether somebody starts this: a launch line, a program's own entry, or a file that configures a whole run."""
     if run is not None and run.command is not None:
         return True
-    if is_test(path):
+    if is_test(path) or (run is not None and not run.modules and serves_inference(project, path)):
         return False
     if path.endswith(".ipynb") or (run is not None and any(_configures(member.scope) for member in run.members)):
         return True
-    return is_program(project, path) if path.endswith(".py") else regime != "unknown"
+    return is_program(project, path) if path.endswith(".py") else run is not None and regime != "unknown"
 
 
 def _configures(scope: Scope) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ...formats.text import CommandLine
 from ...outcome import Declaration
 from ...python.names import names_of
 from ...source.project import Project
@@ -29,7 +30,7 @@ def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declarat
     launch = run.place.path
     if run.command is not None and launch not in run.modules:
         told = (item for item in code.get(launch, ()) if item.feeds or not launch.endswith(NOTEBOOK))
-        yield from (item for item in told if not item.feeds or _is_of_line(project, run, item))
+        yield from (item for item in told if _is_of_line(project, run, item))
     modules = frozenset(run.modules)
     for path, items in code.items():
         fed = [item for item in items if item.feeds] if path != launch and path not in modules else []
@@ -88,14 +89,21 @@ def _strongest(run: Run, followed: Sequence[Declaration]) -> list[list[Declarati
 
 
 def _is_of_line(project: Project, run: Run, item: Declaration) -> bool:
-    """Whether a flag stands on the run's own command line; variables of the file count for all of its lines."""
-    rows = project.memo(_rows_of_lines, item.path)
-    before = [row for row in rows if row <= item.span.row]
-    held_in = _variable_around(project, item, before[-1] if before else 0) if _is_flag(item) else ""
+    """Whether a flag stands on the run's own command line, and a variable on it if it stands on one of the file."""
+    lines = project.memo(_lines_of, item.path)
+    if not _is_flag(item):
+        rows = [row for row, command in lines if _holds(command, item.key)]
+        return not rows or run.place.span.row in rows
+    before = [row for row, _ in lines if row <= item.span.row]
+    held_in = _variable_around(project, item, before[-1] if before else 0)
     if held_in and run.command is not None:
-        words = " ".join((*run.command.words, *run.command.written))
-        return re.search(rf"\$\{{?{held_in}\b", words) is not None
-    return not before or not _is_flag(item) or before[-1] == run.place.span.row
+        return _holds(run.command, held_in)
+    return not before or before[-1] == run.place.span.row
+
+
+def _holds(command: CommandLine, variable: str) -> bool:
+    words = " ".join((*command.words, *command.written))
+    return re.search(rf"\$\{{?{re.escape(variable)}\b", words) is not None
 
 
 def _variable_around(project: Project, item: Declaration, above: int) -> str:
@@ -107,16 +115,15 @@ def _variable_around(project: Project, item: Declaration, above: int) -> str:
 
 
 def _is_flag(item: Declaration) -> bool:
-    return not item.key.isupper()
+    return item.key.startswith("-") or (bool(item.feeds) and not item.key.isupper())
 
 
-def _rows_of_lines(project: Project, path: str) -> list[int]:
+def _lines_of(project: Project, path: str) -> list[tuple[int, CommandLine]]:
+    """The command lines of a file, in the order of the rows in which they begin."""
     document = project.document(path)
-    if document is None:
-        return []
-    return sorted(
-        document.position(command.start)[0] for text in opened(project, document) for command in text.text.commands
-    )
+    texts = opened(project, document) if document is not None else ()
+    lines = [(text.document.position(item.start)[0], item) for text in texts for item in text.text.commands]
+    return sorted(lines, key=lambda line: line[0])
 
 
 def _loads(project: Project, run: Run, modules: frozenset[str], path: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...formats.text import CommandLine
 from ...model import Place, Span
@@ -21,9 +21,8 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
-from .handed import Handed, handed_to, picked_in, without_likenesses
+from .handed import Launch, handed_in
 from .instructions import instructed_files
-from .loaded_files import is_passed_only
 from .picked_calls import is_picked_by_word
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, files_named, script_of
 from .programs_started import built_by_name, candidates, is_program, modules_of, uses_step_of
@@ -33,6 +32,7 @@ from .run_files import (
     built_configs,
     composed_files,
     constant_files,
+    files_below,
     files_named_by,
     modules_named,
     options_of,
@@ -68,20 +68,6 @@ def _all_runs(project: Project) -> tuple[Run, ...]:
     return tuple(_Resolver(project).runs())
 
 
-@dataclass(frozen=True, slots=True)
-class _Launch:
-    """The command line that starts a script."""
-
-    path: str
-    words: tuple[str, ...]
-    files: frozenset[str]
-    """The project's files that it names."""
-
-    def gives(self, options: frozenset[str]) -> bool:
-        """Whether it gives an option that has one of these names; ``_`` and ``-`` are the same."""
-        return not options.isdisjoint(word.partition("=")[0].replace("_", "-") for word in self.words)
-
-
 class _Resolver:
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -113,11 +99,13 @@ class _Resolver:
             left = [scope for scope in scopes if scope not in self._used]
             if (left and left[0].kind in ("call", "mapping")) or self._is_own_program(path, scopes, launched):
                 yield self._script(path)
-        for path, scopes in sorted(self._by_path.items()):
+        below = {base.path for path in self._by_path for base in files_below(self._project, path)}
+        for path, scopes in sorted(self._by_path.items(), key=lambda item: (item[0] in below, item[0])):
             left = [scope for scope in scopes if scope not in self._used]
             if left:
                 members = [Member(scope, _rank(scope), UNNAMED) for scope in left]
-                yield self._run(path, Place(path, left[0].span, path), members)
+                more = self._with_bases(path, UNNAMED) if len(left) == len(scopes) else ()
+                yield self._run(path, Place(path, left[0].span, path), [*members, *more])
 
     def _is_own_program(self, path: str, scopes: Sequence[Scope], launched: Iterable[str]) -> bool:
         """Whether a file can be started that calls a trainer, though a program which nothing launches uses it, too."""
@@ -149,7 +137,7 @@ class _Resolver:
     def _launched(self, config: ConfigFile) -> Iterator[Run]:
         path = config.document.path
         around = [scope for scope in self._by_path.get(path, []) if scope.kind == "environment"]
-        for command in config.text.commands:
+        for number, command in enumerate(config.text.commands):
             flags = [
                 item for item in self._by_path.get(path, []) if item.command and item.command.start == command.start
             ]
@@ -162,11 +150,11 @@ class _Resolver:
             written = {word.rpartition("=")[2].rpartition("/")[2] for word in command.words}
             members += [Member(scope, _rank(scope), "written there") for scope in self._written(path, written)]
             for file in files:
-                members += self._file_members(file, f"named by the command line in {path}")
+                members += self._with_bases(file, f"named by the command line in {path}")
             configs = list(python_configs(self._project, path, command, script)) if script is not None else []
             members += self._built_on(configs)
             self._passed |= {file.path for file in configs}
-            launch = _Launch(path, command.words, frozenset(files))
+            launch = Launch(config, number, command.words, frozenset(files))
             if script is not None:
                 members += self._script_members(script, f"run by {path}", launch)
             configured = self._configured(script, command.words, files)
@@ -210,25 +198,7 @@ class _Resolver:
             if scope.kind == "file":
                 yield Member(scope, _rank(scope), link)
 
-    def _handed(self, scope: Scope, launch: _Launch | None) -> tuple[Handed, ...]:
-        """What a call's settings are handed: flags of the file at hand alone, and files that no other line names."""
-        near = launch.path if launch is not None else ""
-        found = without_likenesses(handed_to(self._project, scope))
-        found = picked_in(self._project, scope, found, launch.gives) if launch is not None else found
-        handed = [item for item in found if item.source.kind not in ("flag", "variable") or item.source.path == near]
-        if launch is None:
-            return tuple(handed)
-        named = {item.setting for item in handed if item.source.kind == "entry" and item.source.path in launch.files}
-        return tuple(item for item in handed if not self._is_of_another(item, launch, item.setting in named))
-
-    def _is_of_another(self, item: Handed, launch: _Launch, has_own: bool) -> bool:
-        """Whether a value stands in a file that only other launch lines name, or for which this one names another."""
-        path = item.source.path
-        if item.source.kind != "entry" or path in launch.files:
-            return False
-        return has_own or is_passed_only(self._project, path)
-
-    def _script_members(self, script: str, link: str, launch: _Launch | None = None) -> Iterator[Member]:
+    def _script_members(self, script: str, link: str, launch: Launch | None = None) -> Iterator[Member]:
         for module in self._modules(script):
             path = module.document.path
             how = link if path == script else f"imported by {script}"
@@ -241,7 +211,7 @@ class _Resolver:
                 yield from self._built_on(composed_files(self._project, module, words))
             for file, options, row in self._named_in(module):
                 if not (launch is not None and launch.gives(options)) and is_used(self._project, script, path, row):
-                    yield from self._file_members(file, f"named in {path}")
+                    yield from self._with_bases(file, f"named in {path}")
 
     def _built_on(self, files: Iterable[RunFile]) -> Iterator[Member]:
         """The scopes of files that build on each other; what a stronger one says again counts there alone."""
@@ -253,6 +223,12 @@ class _Resolver:
                 if not leading or not leading <= said:
                     said |= leading
                     yield member
+
+    def _with_bases(self, path: str, link: str) -> Iterator[Member]:
+        """The scopes of a file, and those of the files that it builds on."""
+        yield from self._file_members(path, link)
+        for file in files_below(self._project, path):
+            yield from self._of_file(file)
 
     def _of_file(self, file: RunFile) -> Iterator[Member]:
         for member in self._file_members(file.path, file.link):
@@ -271,14 +247,14 @@ class _Resolver:
         named = tuple(module for module in modules_named(self._project, paths) if module not in own)
         return named or (built_by_name(self._project, script) if script is not None else ())
 
-    def _members_of(self, modules: Iterable[ModuleNames], launch: _Launch | None) -> Iterator[Member]:
+    def _members_of(self, modules: Iterable[ModuleNames], launch: Launch | None) -> Iterator[Member]:
         for module in modules:
             for scope in self._by_path.get(module.document.path, []):
                 if scope.kind in ("call", "mapping"):
                     yield self._called(scope, "named by its path", launch)
 
-    def _called(self, scope: Scope, link: str, launch: _Launch | None) -> Member:
-        handed = self._handed(scope, launch)
+    def _called(self, scope: Scope, link: str, launch: Launch | None) -> Member:
+        handed = handed_in(self._project, scope, launch)
         return Member(scope, _rank(scope), link, handed=handed, is_picked=is_picked_by_word(scope))
 
     def _modules(self, script: str) -> tuple[ModuleNames, ...]:

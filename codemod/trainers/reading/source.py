@@ -50,8 +50,15 @@ class Source:
     """The flag that switches it on, for switches of a command line."""
     via: tuple[str, ...] = ()
     """The calls that pass the value on, the last one first: ``train.py:13``."""
+    calls: tuple[int, ...] = ()
+    """For what a command line gives: the command lines of its text, by number, that get it, as far as it shows."""
     is_guessed: bool = False
     """An entry of a file that nothing is seen to read: only its keys are like those that the code reads."""
+
+    @property
+    def is_of_line(self) -> bool:
+        """Whether it stands on a command line, or in a variable of the text that has some."""
+        return bool(self.calls) or self.kind in ("flag", "variable")
 
     @property
     def is_tested(self) -> bool:
@@ -140,9 +147,10 @@ def entry_source(config: ConfigFile, entry: Entry) -> Source:
     kind = {"flag": "flag", "assignment": "variable"}.get(entry.kind, "entry")
     bare = entry.kind == "flag" and entry.style == "absent"
     value: Constant = True if bare else entry.value
-    return Source(
-        kind, config.document.path, config.span(entry), ".".join(map(str, entry.key)), value, entry.raw, config, entry
-    )
+    key = ".".join(map(str, entry.key))
+    calls = (entry.call, *entry.also) if entry.call is not None else ()
+    place = (kind, config.document.path, config.span(entry), key)
+    return Source(*place, value, entry.raw, config, entry, calls=calls)
 
 
 def only_fallbacks(found: Iterable[Source]) -> bool:

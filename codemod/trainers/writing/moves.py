@@ -21,6 +21,7 @@ from ..reading.conditions import holds
 from ..reading.declarations import scopes_of
 from ..reading.known_readers import looks_alike_only
 from ..reading.links import sources
+from ..reading.loaded_files import serves_inference
 from ..reading.picked_calls import is_picked_by_word
 from ..reading.runs import runs_of
 from ..reading.scopes import AUTO, FALSE, Scope, Setting, TextOrigin
@@ -137,6 +138,8 @@ def _is_idle(project: Project, scope: Scope) -> bool:
         return True
     if scope.kind == "call":
         return is_picked_by_word(scope) or only_infers(project, scope.path)
+    if scope.kind == "file":
+        return serves_inference(project, scope.path)
     return scope.command is not None and only_launches_inference(scope.path, scope.command.script)
 
 
