@@ -52,6 +52,8 @@ class Source:
     """The calls that pass the value on, the last one first: ``train.py:13``."""
     is_guessed: bool = False
     """An entry of a file that nothing is seen to read: only its keys are like those that the code reads."""
+    choices: frozenset[str] = frozenset()
+    """The words that the option takes, where its declaration lists them."""
 
     @property
     def is_tested(self) -> bool:
@@ -65,6 +67,8 @@ class Source:
         """The edit that writes ``value`` here in the present style. Raises EditRefused."""
         if self.is_guessed:
             raise EditRefused(f"nothing is seen to read {self.path}")
+        if self.choices and isinstance(value, str) and value not in self.choices:
+            raise EditRefused(f"{self.key} takes only {', '.join(sorted(self.choices))}")
         if self.respelling is not None:
             return self.respelling(value)
         if self.config is not None and self.entry is not None:
