@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from .. import engine
 from ..engine import Options
-from ..model import Edit, Finding, Fix, Place, Rule, Span
+from ..model import Applicability, Edit, Finding, Fix, Place, Rule, Span
 from ..outcome import Declaration, MoveState, Report, RunEntry, RunMove, RunReport, Target
 from ..purpose.files import is_test, purpose_of
 from ..purpose.targets import compute_dtype
@@ -75,7 +75,18 @@ def move(
         after = changed(project, report)
         judged = verdicts(project, after, report, known, options)
     rows = ((each, _with_still(project, after, each, _row(each, target, back, options), target)) for each in judged)
-    return replace(report, moves=tuple(row for each, row in rows if _is_listed(each, row)))
+    doubts = {edit: each.doubts[0] for each in judged if each.doubts for fix in each.applied for edit in fix.edits}
+    applied = tuple((finding, _doubted(fix, doubts)) for finding, fix in report.applied)
+    return replace(report, applied=applied, moves=tuple(row for each, row in rows if _is_listed(each, row)))
+
+
+def _doubted(fix: Fix, doubts: Mapping[Edit, Place]) -> Fix:
+    """``fix``, unsafe where something of the run is not explained."""
+    place = next((doubts[edit] for edit in fix.edits if edit in doubts), None)
+    if place is None or fix.applicability is Applicability.UNSAFE:
+        return fix
+    message = f"{fix.message}; unsafe, as {place.path}:{place.span.row} {place.message}"
+    return replace(fix, applicability=Applicability.UNSAFE, message=message)
 
 
 def _is_listed(each: Verdict, row: RunMove) -> bool:
@@ -185,7 +196,7 @@ def _row(each: Verdict, target: Target, back: Mapping[RunReport, tuple[Place, ..
     why: tuple[Place, ...] = ()
     if state in (MoveState.LEFT, MoveState.PARTLY, MoveState.WITHDRAWN):
         left = [Place(item.path, item.span, said(item, options)) for item in sorted(each.left, key=_is_held)]
-        why = tuple(dict.fromkeys([*withdrawn, *left] or stated or [_start(run)]))
+        why = (*dict.fromkeys([*withdrawn, *left] or stated or [_start(run)]), *each.changed)
     return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, state, why[:MAX_PLACES])
 
 

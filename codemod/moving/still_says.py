@@ -17,6 +17,7 @@ from ..python.paths import guards, name_parts
 from ..source.project import Project
 from ..torch.api import WEIGHT_CASTS
 from ..torch.dtypes import HALVES, Dtype
+from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.run_code import is_used
 from ..trainers.reading.scopes import AUTO
 from ..trainers.reading.stated_words import dtype_of as written_dtype
@@ -43,10 +44,14 @@ def still_saying(
     """
     others = other_halves(target)
     named = {dtype.name for dtype in others}
-    found = list(_in_code(after, named, modules, is_left)) if others else []
+    conditions = {entry.declaration.condition for entry in pair.entries if entry.declaration.role == "compute"}
+    switches = frozenset(item.removeprefix(ENABLED) for item in conditions if item.startswith(ENABLED))
+    found = list(_in_code(after, named, modules, None if is_left else switches)) if others else []
     known: dict[tuple[str, int], Place | None] = {}
     for entry in pair.entries:
         item = entry.declaration
+        if item.role == "constant" and " " in item.value:
+            continue  # a choice: the code tells whether it is taken
         is_told = named_by(item) in others and entry.status != "overridden" and not _is_explained(item, is_left)
         known[item.path, item.span.row] = _told(item) if is_told else known.get((item.path, item.span.row))
     places = {**{(place.path, place.span.row): place for place in found}, **known}
@@ -83,14 +88,16 @@ def _told(item: Declaration) -> Place:
     return Place(item.path, item.span, f"still says {said}: {item.key} is {item.value}")
 
 
-def _in_code(project: Project, named: Collection[str], paths: Sequence[str], is_left: bool) -> Iterator[Place]:
+def _in_code(
+    project: Project, named: Collection[str], paths: Sequence[str], switches: Collection[str] | None
+) -> Iterator[Place]:
     """What stands in code that a run uses; a function that names both 16-bit types chooses between them."""
     documents = (item for item in project.python_documents(WORDS, ("torch",)) if item.path in paths)
     for module in (names_of(project, document) for document in documents):
         spoken = {node: name for node, name in _dtypes_of(module).items() if name in HALF}
         chosen = {_block(module, node) for node, name in spoken.items() if name not in named}
         for node, name in spoken.items():
-            is_told = name in named and _block(module, node) not in chosen and _states(module, node, is_left)
+            is_told = name in named and _block(module, node) not in chosen and _states(module, node, switches)
             if is_told and is_used(project, paths[0], module.document.path, node.lineno):
                 yield module.place(node, f"still says {name}: {_around(module, node)}")
 
@@ -108,12 +115,18 @@ def _dtypes_of(module: ModuleNames) -> Mapping[ast.expr, str]:
     return found
 
 
-def _states(module: ModuleNames, node: ast.expr, is_left: bool) -> bool:
-    """Whether a dtype is asked for: not compared with, no entry of a collection, in no branch of a choice."""
+def _states(module: ModuleNames, node: ast.expr, switches: Collection[str] | None) -> bool:
+    """Whether a dtype is asked for: not compared with, no entry of a collection, in no branch of a choice.
+
+    Except where the choice is that of a switch which the run has on; ``switches`` are None for what a person looks at.
+    """
     parent = module.parents.get(node)
-    if isinstance(parent, ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Dict | ast.IfExp | ast.Attribute):
+    if isinstance(parent, ast.IfExp):
+        return switches is not None and parent.body is node and ast.unparse(parent.test) in switches
+    if isinstance(parent, ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Dict | ast.Attribute):
         return False
-    return is_left or not any(any(map(speaks, name_parts(guard.test))) for guard in guards(module, node))
+    tests = (guard.test for guard in guards(module, node) if any(map(speaks, name_parts(guard.test))))
+    return switches is None or all(ast.unparse(test) in switches for test in tests)
 
 
 def _block(module: ModuleNames, node: ast.expr) -> ast.AST:

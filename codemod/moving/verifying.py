@@ -27,12 +27,15 @@ from .pairs import UNKNOWN, Pair, pairs_of
 from .still_says import still_saying
 
 MOVE = "PF001"
-CONTRADICTIONS = ("PF1", "PF208", "PF302", "PF4", "PF5")
+OVERFLOWS = "PF604"
+"""The rule about models that are known to overflow in float16: it may well run, so somebody has to want it."""
+CONTRADICTIONS = ("PF1", "PF208", "PF302", "PF4", "PF5", OVERFLOWS)
 """Beginnings of the codes of rules about places that do not go together; a move must bring none of them."""
 FP32 = "fp32"
 FOLLOWED = ("compute", "option")
 """Roles of what moves in a file that only others start, which alone does not say what runs."""
 ALL_THE_SAME = "--unsafe-fixes moves the run all the same"
+CHANGED = "changed, for runs that switch it on"
 OF_THE_MACHINE = "portable"
 """The target that is no regime: what it asks for is decided where the project runs."""
 
@@ -54,6 +57,10 @@ class Verdict:
     """Why its edits have to be taken back; empty where it has arrived, or nothing of it was changed."""
     is_apart: bool = False
     """Whether it trains nothing."""
+    changed: tuple[Place, ...] = ()
+    """What was moved in its code although mixed precision stays off in it."""
+    doubts: tuple[Place, ...] = ()
+    """What still names the other 16-bit dtype, and nobody explains: its edits need ``--unsafe-fixes``."""
 
 
 def verdicts(
@@ -83,29 +90,38 @@ def changed(project: Project, report: Report) -> Project:
 def _judged(
     project: Project, after: Project, pair: Pair, report: Report, raised: Sequence[Finding], options: Options
 ) -> Verdict:
-    applied = tuple(
-        fix for finding, fix in report.applied if finding.code == MOVE and _moves(project, pair, finding, fix)
-    )
+    moves = ((finding, fix) for finding, fix in report.applied if finding.code == MOVE)
+    moving = [(finding, fix) for finding, fix in moves if _moves(project, pair, finding, fix)]
+    applied = tuple(fix for _, fix in moving)
     others = tuple(fix for finding, fix in report.applied if finding.code != MOVE and _touches(pair, fix))
     left = tuple(item for item in report.remaining if item.code == MOVE and _concerns(project, pair, item))
     apart = _is_apart(project, pair.before)
     behind = tuple(left_behind(after, pair, report.target)) if applied and not apart else ()
     failures: tuple[Place, ...] = ()
-    if applied and not apart and not _stays_off(pair):
-        doubted = () if options.unsafe_fixes else _not_followed(project, after, pair, report.target)
+    changed: tuple[Place, ...] = ()
+    doubts: tuple[Place, ...] = ()
+    if applied and not apart and _stays_off(pair):
+        changed = tuple(Place(finding.path, finding.span, CHANGED) for finding, _ in moving)
+        failures = tuple(_failures(pair, report, left, raised, options))
+    elif applied and not apart:
         known = {(place.path, place.span.row) for place in behind}
-        more = (place for place in doubted if (place.path, place.span.row) not in known)
+        overflowing = (item for item in raised if item.code == OVERFLOWS and _is_of(project, pair, item))
+        doubted = [*_not_followed(project, after, pair, report.target), *map(_new, overflowing)]
+        doubts = tuple(place for place in doubted if (place.path, place.span.row) not in known)
+        held = () if options.unsafe_fixes else doubts
+        more = (place.saying(f"{place.message}; {ALL_THE_SAME}") for place in held)
         loads = float16_weights(after, _run_of(after, pair.after or pair.before), report.target)
-        failures = (*_failures(pair, report, left, raised, options), *behind, *more, *loads)
+        failed = _failures(pair, report, left, raised, options)
+        failures = (*_not_arrived(pair, report.target), *failed, *behind, *more, *loads)
     elif others and not apart and pair.regime != pair.before.regime and not has_arrived(pair, report.target, False):
         failures = tuple(_off_target(pair.after or pair.before, report.target))
-    return Verdict(pair, applied, left, others, behind, failures, apart)
+    return Verdict(pair, applied, left, others, behind, failures, apart, changed, doubts)
 
 
 def _not_followed(project: Project, after: Project, pair: Pair, target: Target) -> list[Place]:
     """What in the code of a run still names the other 16-bit dtype, and nobody explains."""
     net = still_saying(after, pair, target, modules_of_run(project, pair.before), is_left=False)
-    return [place.saying(f"{place.message}; {ALL_THE_SAME}") for place in net if place.path.endswith(CODE)]
+    return [place for place in net if place.path.endswith(CODE)]
 
 
 def _stays_off(pair: Pair) -> bool:
@@ -149,18 +165,27 @@ def _concerns(project: Project, pair: Pair, finding: Finding) -> bool:
     )
 
 
+def _not_arrived(pair: Pair, target: Target) -> Iterator[Place]:
+    if not has_arrived(pair, target, was_moved=True):
+        yield from _off_target(pair.after or pair.before, target)
+
+
 def _failures(
     pair: Pair, report: Report, left: Sequence[Finding], raised: Sequence[Finding], options: Options
 ) -> Iterator[Place]:
-    if not has_arrived(pair, report.target, was_moved=True):
-        yield from _off_target(pair.after or pair.before, report.target)
     known = {(item.path, item.message) for item in report.findings if not item.fixes}
     for item in left:
         if choose(item, options) is not None or (item.path, item.message) not in known:
             yield Place(item.path, item.span, said(item, options))
-    for item in raised:
-        if pair.holds(item):
-            yield Place(item.path, item.span, f"{item.code} would be new: {item.message}")
+    yield from (_new(item) for item in raised if item.code != OVERFLOWS and pair.holds(item))
+
+
+def _new(finding: Finding) -> Place:
+    return Place(finding.path, finding.span, f"{finding.code} would be new: {finding.message}")
+
+
+def _is_of(project: Project, pair: Pair, finding: Finding) -> bool:
+    return pair.holds(finding) or finding.path in modules_of_run(project, pair.before)
 
 
 def said(finding: Finding, options: Options) -> str:

@@ -20,7 +20,7 @@ from .loaded_files import loaders_of
 from .parsed_files import interfaces_reading
 from .recognition import is_file_named, runs_program
 from .run_members import Run
-from .runs import UNNAMED, runs_of
+from .runs import LAUNCHERS_OWN, UNNAMED, runs_of
 from .scopes import Scope
 
 PARSERS = ("HfArgumentParser", "TrlParser", "LightningCLI", "add_config_arguments", "add_argparse_args")
@@ -49,17 +49,20 @@ def reader_is_known(project: Project, scope: Scope) -> bool:
 
 
 def looks_alike_only(project: Project, scope: Scope) -> bool:
-    """Whether a file has marks that many programs share, nothing is seen to read it, and the project parses its own.
+    """Whether a file has marks that many programs share, nothing is seen to read it, and the project has its own.
 
     One beside another of its kind that something reads is for the same program.
     """
-    if scope.kind != "file" or not scope.framework.recognize.generic or reader_is_known(project, scope):
+    if scope.kind != "file" or reader_is_known(project, scope):
         return False
     folder = posixpath.dirname(scope.path)
     others = (item for item in scopes_of(project) if item.kind == "file" and item.framework is scope.framework)
     beside = (item for item in others if item is not scope and posixpath.dirname(item.path) == folder)
-    is_alone = not any(reader_is_known(project, item) for item in beside)
-    return is_alone and any(True for _ in project.python_paths(PARSES))
+    if any(reader_is_known(project, item) for item in beside):
+        return False
+    if scope.framework.id in LAUNCHERS_OWN:
+        return any(run.modules for run in runs_of(project))
+    return scope.framework.recognize.generic and any(True for _ in project.python_paths(PARSES))
 
 
 def _names(run: Run, scope: Scope) -> bool:

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ...model import Place
-from ...python.names import ModuleNames
+from ...python.callers import callers_of
+from ...python.names import FunctionNode, ModuleNames
 from ...python.options import Option
 from ...python.paths import guards
 from ...python.scopes import Binding
@@ -120,14 +121,21 @@ def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> It
     yield from entries_read(question.project, read)
     yield from pairs_given(question.project, read.parts, programs_of(question.project, read.module))
     for option in () if read.of_environment else declared_options(question.project, read.module, read.name):
-        yield from values_given(question.project, option)
+        yield from _as_taken(option, values_given(question.project, option))
         calls = constructions_of(question.project, option)
         passed = [(caller, value) for caller, value in calls if value is not None]
         for caller, value in passed:
             yield from (_of_kind(source, "argument", read.name) for source in question.of(caller, value))
         if option.default is not None and option.switch is None and (not calls or len(passed) < len(calls)):
-            for source in question.of(option.module, option.default):
+            for source in _as_taken(option, question.of(option.module, option.default)):
                 yield _of_kind(source, option.kind, read.name)
+
+
+def _as_taken(option: Option, found: Iterable[Source]) -> Iterator[Source]:
+    """The values of an option, with the words that it takes where its declaration lists them."""
+    words = [item.value for item in option.choices if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    taken = frozenset(words) if len(words) == len(option.choices) else frozenset()
+    return (replace(source, choices=source.choices or taken) for source in found)
 
 
 def _of_dictionary(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterator[Source]:
@@ -179,10 +187,10 @@ def _gap(question: Trace[Source], module: ModuleNames, node: ast.AST, why: Gap) 
     ):
         yield from arguments_named(question.project, module, function, node.arg)
         for option in declared_options(question.project, module, node.arg, function):
-            yield from values_given(question.project, option)
+            yield from _as_taken(option, values_given(question.project, option))
             yield from _parsed_from_files(question.project, option)
             if option.default is not None and option.switch is None:
-                for source in question.of(option.module, option.default):
+                for source in _as_taken(option, question.of(option.module, option.default)):
                     yield _of_kind(source, option.kind, option.name)
 
 
@@ -202,7 +210,8 @@ def _carried(question: Trace[Source], step: Step, found: Iterable[Source]) -> It
         picked = (replace(item, picked_by=item.picked_by or test) if item.kind == HERE else item for item in found)
         return [_of_kind(source, "field" if in_class else "constant", name) for source in picked]
     if isinstance(step, Defaulted):
-        return [_of_kind(source, "parameter", step.parameter.name) for source in found]
+        kind = "fallback" if _is_filled(question.project, step) else "parameter"
+        return [_of_kind(source, kind, step.parameter.name) for source in found]
     if isinstance(step, Passed):
         site = step.site
         call = f"{site.module.path}:{site.module.document.span(site.call).row}"
@@ -216,6 +225,14 @@ def _carried(question: Trace[Source], step: Step, found: Iterable[Source]) -> It
         test = ast.unparse(step.node.test)
         return [replace(item, picked_by=item.picked_by or test) if item.kind == HERE else item for item in found]
     return found
+
+
+def _is_filled(project: Project, step: Defaulted) -> bool:
+    """Whether a mapping that is not written out may fill the parameter: ``main(**OmegaConf.load(path))``."""
+    function = step.parameter.scope.node
+    sites = callers_of(project, step.module, function).sites if isinstance(function, FunctionNode) else ()
+    unpacked = (item.value for site in sites for item in site.call.keywords if item.arg is None)
+    return any(not isinstance(value, ast.Dict) for value in unpacked)
 
 
 def _picking(step: Bound) -> str:

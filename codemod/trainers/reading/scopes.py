@@ -92,6 +92,11 @@ class Scope:
         """Whether what reads this place accepts a key, or may accept it."""
         return not self.readers or any(reader.takes_key(key, self.framework) for reader in self.readers)
 
+    def is_of_launcher(self, setting: Setting) -> bool:
+        """Whether a flag stands before the script, so that the launcher reads it."""
+        origin = self.origin
+        return isinstance(origin, TextOrigin) and origin.call is not None and setting.index < origin.first
+
     def of(self, key_name: str) -> list[Setting]:
         """The settings of one key, in text order."""
         return [setting for setting in self.settings if setting.key.name == key_name]

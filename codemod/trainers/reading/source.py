@@ -54,6 +54,8 @@ class Source:
     """For what a command line gives: the command lines of its text, by number, that get it, as far as it shows."""
     is_guessed: bool = False
     """An entry of a file that nothing is seen to read: only its keys are like those that the code reads."""
+    choices: frozenset[str] = frozenset()
+    """The words that the option takes, where its declaration lists them."""
 
     @property
     def is_of_line(self) -> bool:
@@ -72,6 +74,8 @@ class Source:
         """The edit that writes ``value`` here in the present style. Raises EditRefused."""
         if self.is_guessed:
             raise EditRefused(f"nothing is seen to read {self.path}")
+        if self.choices and isinstance(value, str) and value not in self.choices:
+            raise EditRefused(f"{self.key} takes only {', '.join(sorted(self.choices))}")
         if self.respelling is not None:
             return self.respelling(value)
         if self.config is not None and self.entry is not None:

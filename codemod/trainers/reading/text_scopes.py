@@ -93,10 +93,10 @@ def _as_read(scope: Scope, readers: Sequence[Interface]) -> Iterator[Scope]:
 
 def _is_taken(scope: Scope, setting: Setting, readers: Sequence[Interface]) -> bool:
     """Whether a reader knows the setting; those of the launcher before the script are not the script's."""
-    origin = scope.origin
-    is_launchers = isinstance(origin, TextOrigin) and origin.call is not None and setting.index < origin.first
     name = setting.name.partition(".")[0]
-    return is_launchers or not readers or any(reader.takes(name, scope.framework) for reader in readers)
+    return (
+        scope.is_of_launcher(setting) or not readers or any(reader.takes(name, scope.framework) for reader in readers)
+    )
 
 
 def _section_scopes(config: ConfigFile, frameworks: Sequence[Framework]) -> Iterator[Scope]:

@@ -16,6 +16,9 @@ from ..reading.runs import runs_of
 from ..reading.scopes import Scope
 from .steps import Step
 
+WRITING = ("set", "put", "add")
+"""The steps that write a value."""
+
 
 def key_not_taken(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
     """Why a step cannot add its key, for a report; empty where all that is added is known to be read."""
@@ -23,6 +26,18 @@ def key_not_taken(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
         if step.setting is None and scope.kind in ("file", "command") and not _takes(project, scope, step.key):
             what = "this file" if scope.kind == "file" else "this command line"
             return f"nothing that reads {what} is seen to define {step.key.name}: add it there, and here"
+    return ""
+
+
+def value_not_taken(scope: Scope, steps: Sequence[Step]) -> str:
+    """Why a step cannot give its key the value, for a report: the program lists the words that its option takes."""
+    for step in steps:
+        if step.verb not in WRITING or (step.setting is not None and scope.is_of_launcher(step.setting)):
+            continue
+        flags = {flag.lstrip("-").replace("-", "_") for flag in (step.key.name, *step.key.flags)}
+        for name, words in (item for reader in scope.readers for item in reader.choices):
+            if name in flags and words and step.value not in words:
+                return f"{name} takes only {', '.join(sorted(words))} there: add {step.value} to its choices first"
     return ""
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 
 from ...purpose.targets import compute_dtype
+from ...python.paths import guards
 from ...source.project import Project
 from ...torch.dtypes import FP16
 from ..reading.declarations import scopes_of
@@ -23,18 +24,18 @@ def one_of_several(project: Project, scope: Scope) -> str:
         return "GPTQ and AWQ models compute in float16"
     if scope.kind == "environment" and _is_an_exception(project, scope):
         return "a condition around it switches mixed precision off here"
-    name = _given_name(scope)
+    name = _given_name(project, scope)
     for other in scopes_of(project) if name else ():
         if other is scope or other.path != scope.path or other.title != scope.title:
             continue
-        named = _given_name(other)
-        if named and _stated(other) != _stated(scope) and _is_used_elsewhere(project, scope, name):
+        named = _given_name(project, other)
+        if named and _stated(other) != _stated(scope):
             return f"{name} and {named} are there to choose from: choose where they are used"
     return ""
 
 
-def _given_name(scope: Scope) -> str:
-    """The name that a module gives to what a call makes, for other modules to use; empty elsewhere."""
+def _given_name(project: Project, scope: Scope) -> str:
+    """The name that a module gives to what a call makes, for other modules or a branch to use; empty elsewhere."""
     call = scope.call
     if call is None or not isinstance(scope.origin, CodeOrigin):
         return ""
@@ -43,7 +44,9 @@ def _given_name(scope: Scope) -> str:
     target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is call else None
     if not isinstance(target, ast.Name) or module.scope_of(call) is not module.module_scope:
         return ""
-    return "" if target.id in module.name_loads else target.id
+    uses = module.name_loads.get(target.id, ())
+    is_used = any(path != scope.path for path in project.python_paths((target.id,), (target.id,)))
+    return target.id if (all(guards(module, node) for node in uses) if uses else is_used) else ""
 
 
 def _is_an_exception(project: Project, scope: Scope) -> bool:
@@ -51,10 +54,6 @@ def _is_an_exception(project: Project, scope: Scope) -> bool:
     document = project.document(scope.path)
     off = [setting for setting in scope.settings if setting.value and setting.key.meaning(setting.value) == "fp32"]
     return document is not None and any(stands_inside(document, setting.place.span.row) for setting in off)
-
-
-def _is_used_elsewhere(project: Project, scope: Scope, name: str) -> bool:
-    return any(path != scope.path for path in project.python_paths((name,), (name,)))
 
 
 def _stated(scope: Scope) -> list[tuple[str, str | None]]:

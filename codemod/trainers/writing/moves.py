@@ -26,7 +26,7 @@ from ..reading.picked_calls import is_picked_by_word
 from ..reading.runs import runs_of
 from ..reading.scopes import AUTO, FALSE, Scope, Setting, TextOrigin
 from ..reading.source import Source, only_fallbacks, unused_defaults
-from .added_keys import key_not_taken, read_by_name
+from .added_keys import key_not_taken, read_by_name, value_not_taken
 from .alternatives import one_of_several
 from .doubts import why_unproved
 from .edits import edits_of
@@ -265,7 +265,7 @@ def _why_not(project: Project, scope: Scope, plan: Plan, target: str) -> str:
         return f"not changed automatically: {UNSCALED}"
     choice = one_of_several(project, scope)
     reason = _would_be_dead(project, scope, plan) or key_not_taken(project, scope, plan.steps)
-    reason = reason or read_by_name(project, scope, plan.steps)
+    reason = reason or value_not_taken(scope, plan.steps) or read_by_name(project, scope, plan.steps)
     return reason or (f"not changed automatically: {choice}" if choice else "")
 
 

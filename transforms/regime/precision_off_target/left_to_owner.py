@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ....codemod.model import Place
+from ....codemod.proof.needs import Release
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import training_modules
@@ -16,7 +17,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
 from ....codemod.trainers.reading.runs import runs_of
 from ....codemod.trainers.writing.moves import Move
-from .half_kernels import half_only_kernel
+from .half_kernels import LATE_SINCE, half_only_kernel, late_kernel
 
 OLD = "its path marks it as outdated"
 COPY = "this notebook is a copy of code that the project trains with"
@@ -34,7 +35,9 @@ def reserved(project: Project, move: Move) -> Move:
     kernel = _kernel_of(project, (edit.path for edit in move.edits))
     if kernel is not None:
         return move.only_reported(kernel.message, kernel)
-    maybe = _kernel_of(project, _scripts_of(project, move))
+    scripts = [*_scripts_of(project, move)]
+    move = replace(move, needs=(*move.needs, *_late(project, (*(edit.path for edit in move.edits), *scripts))))
+    maybe = _kernel_of(project, scripts)
     if maybe is None:
         return move
     unproved = " and ".join(part for part in (move.unproved, f"the run may use kernels: {maybe.message}") if part)
@@ -55,6 +58,16 @@ def _scripts_of(project: Project, move: Move) -> Iterator[str]:
         is_own = move.command is None or (run.command is not None and run.command.start == move.command)
         if run.modules and is_own and any(member.scope.path == move.path for member in run.members):
             yield run.modules[0]
+
+
+def _late(project: Project, paths: Iterable[str]) -> Iterator[Release]:
+    """The release of torch that a run needs on its way to bfloat16, for kernels that older ones lack."""
+    if compute_dtype(project.target) == BF16:
+        for path in sorted({path for path in paths if path.endswith(".py")}):
+            document = project.document(path)
+            name = project.memo(late_kernel, names_of(project, document)) if document is not None else ""
+            if name:
+                yield Release("torch", LATE_SINCE, path, f"a bfloat16 kernel for {name}")
 
 
 def _kernel_of(project: Project, paths: Iterable[str]) -> Place | None:

@@ -18,7 +18,7 @@ from ....codemod.torch.scaler_edits.can_disable import can_disable
 from ....codemod.torch.scaler_edits.needs_of_disabling import needs_of_disabling
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.trainers.reading.links import sources
-from ....codemod.trainers.reading.region_switches import is_fixed_off
+from ....codemod.trainers.reading.region_switches import is_fixed_off, switches_of
 from ....codemod.trainers.writing.moves import Move
 
 
@@ -64,7 +64,8 @@ def _missing(project: Project, scaler: Scaler) -> Iterator[Move]:
     if all(is_fixed_off(project, region.autocast) for region in regions):
         return  # the step computes in float32
     if node is not None and not isinstance(node, ast.Constant) and values == {FP16}:
-        yield from _off_elsewhere(project, scaler, node)
+        together = {ast.unparse(item.node) for region in regions for item in switches_of(region.autocast) if item.opens}
+        yield from _off_elsewhere(project, scaler, node) if ast.unparse(node) not in together else ()
     if not scaler.switched_off or scaler.kind != "direct" or values != {FP16} or not isinstance(node, ast.Constant):
         return
     document = scaler.module.document

@@ -61,6 +61,7 @@ from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.given import is_given, may_be_on
 from ....codemod.purpose.regimes import Regime, regime_of
 from ....codemod.purpose.regions import bf16_givens
+from ....codemod.purpose.targets import compute_dtype
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
@@ -97,17 +98,23 @@ def _read(project: Project) -> Iterator[Finding]:
 
 
 def _is_chosen(project: Project, scaler: Scaler, regime: Regime) -> bool:
-    """Whether what the project states lets some run on a GPU compute in bfloat16 with the scaler on."""
-    return may_be_on(project, scaler) and any(
-        scenario.value == BF16 and _is_stated(project, region.autocast.module, bf16_givens(project, region, scenario))
+    """Whether what the project states lets some run on a GPU compute in bfloat16 with the scaler on.
+
+    On the way to bfloat16 also a run that nobody states: what moved the region by its switch moves the scaler, too.
+    """
+    is_asked = regime.verdict == "always-bf16" and compute_dtype(project.target) == BF16
+    return (is_asked or may_be_on(project, scaler)) and any(
+        scenario.value == BF16
+        and (is_asked or is_given(project, region.autocast.module, bf16_givens(project, region, scenario)))
+        and _is_on_gpu(project, region.autocast.module, bf16_givens(project, region, scenario))
         for region in regime.regions
         for scenario in region.scenarios
     )
 
 
-def _is_stated(project: Project, module: ModuleNames, asked: tuple[Given, ...]) -> bool:
+def _is_on_gpu(project: Project, module: ModuleNames, asked: tuple[Given, ...]) -> bool:
     """Without a GPU the scaler switches itself off, so bfloat16 that is for other devices alone does not count."""
-    return is_given(project, module, asked) and all(of_machine(project, module, item) is not False for item in asked)
+    return all(of_machine(project, module, item) is not False for item in asked)
 
 
 def _with_weights(project: Project, scaler: Scaler, regime: Regime) -> Iterator[Finding]:

@@ -1,0 +1,262 @@
+"""Moves that would break or half-move a run: they are left, or need leave, and the table of runs says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from precfix.codemod.model import Applicability
+from precfix.codemod.moving.verifying import CHANGED
+from precfix.codemod.outcome import MoveState, RunMove
+
+from .fixture_cases import all_rules
+from .test_moving import REQUIRED, moved, paths_changed
+
+SWITCHED = """
+    import argparse
+
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--amp", action="store_true")
+    parser.add_argument("--scale", action="store_true")
+    args = parser.parse_args()
+    model = torch.nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", enabled=args.SCALE)
+    for _ in range(10):
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.DTYPE, enabled=args.amp):
+            loss = model(torch.randn(2, 4).cuda()).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+def said(run: RunMove) -> str:
+    return " ".join(place.message for place in run.why)
+
+
+def switched(dtype: str, scale: str = "amp") -> dict[str, str]:
+    code = SWITCHED.replace("DTYPE", dtype).replace("SCALE", scale)
+    return {"train.py": code, "run.sh": "python train.py\n", "requirements.txt": "torch>=2.4\n"}
+
+
+@pytest.mark.parametrize(("dtype", "regime"), [("float16", "bf16-mixed"), ("bfloat16", "fp16-mixed")])
+def test_a_region_and_its_scaler_move_together_and_the_run_without_them_says_so(
+    dtype: str, regime: str, tmp_path: Path
+) -> None:
+    report, runs = moved(tmp_path, all_rules(), switched(dtype), regime)
+    assert paths_changed(report) == {"train.py"}
+    assert b"GradScaler" not in report.changes[0].after or regime == "fp16-mixed"
+    assert (runs["run.sh"].state, runs["run.sh"].after) == (MoveState.LEFT, "fp32")
+    assert CHANGED in said(runs["run.sh"])
+    assert not report.remaining
+
+
+def test_a_region_stays_where_another_switch_leaves_its_scaler_off(tmp_path: Path) -> None:
+    report, runs = moved(tmp_path, all_rules(), switched("bfloat16", "scale"), "fp16-mixed")
+    assert not report.changes
+    assert "leaves this GradScaler switched off" in said(runs["run.sh"])
+
+
+CALLED = """
+    import argparse
+
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fp16", action="store_true")
+    args = parser.parse_args()
+
+
+    def table(model, data):
+        dtype = torch.half if args.fp16 else torch.float
+        scores = torch.zeros(4, dtype=DTYPE)
+        scores[0] = model(data).sum()
+        return scores
+
+
+    model = torch.nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", enabled=args.fp16)
+    for _ in range(10):
+        optimizer.zero_grad()
+        with torch.autocast("cuda", enabled=args.fp16):
+            loss = model(torch.randn(2, 4).cuda()).sum()
+            table(model, torch.randn(2, 4).cuda())
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(("dtype", "is_safe"), [("dtype", False), ("torch.float", True)])
+def test_a_dtype_that_the_switch_of_the_region_picks_needs_leave(dtype: str, is_safe: bool, tmp_path: Path) -> None:
+    code = CALLED.replace("dtype=DTYPE", f"dtype={dtype}")
+    if is_safe:
+        code = code.replace("dtype = torch.half if args.fp16 else torch.float", "pass")
+    files = {"train.py": code, "run.sh": "python train.py --fp16\n", "requirements.txt": "torch>=2.4\n"}
+    report, runs = moved(tmp_path / "safe", all_rules(), files)
+    assert bool(report.changes) == is_safe
+    assert is_safe or "still says float16: torch.half" in said(runs["run.sh"])
+    report, runs = moved(tmp_path / "unsafe", all_rules(), files, unsafe=True)
+    levels = {fix.applicability for finding, fix in report.applied if finding.code == "PF001"}
+    assert levels == {Applicability.SAFE if is_safe else Applicability.UNSAFE}
+
+
+FILLED = """
+    import argparse
+
+    import yaml
+    from accelerate import Accelerator
+
+
+    def main(lr: float = 0.1, mixed_precision: str = "fp16"):
+        accelerator = Accelerator(mixed_precision=mixed_precision)
+        model, optimizer = accelerator.prepare(build(), build())
+        loss = model()
+        accelerator.backward(loss)
+        optimizer.step()
+
+
+    if __name__ == "__main__":
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--config")
+        CALL
+"""
+LOADED = "main(**yaml.safe_load(open(parser.parse_args().config)))"
+
+
+@pytest.mark.parametrize(("call", "is_moved"), [(LOADED, False), ("main(**dict())", False), ("main()", True)])
+def test_a_default_that_a_loaded_mapping_replaces_does_not_move(call: str, is_moved: bool, tmp_path: Path) -> None:
+    files = {"train.py": FILLED.replace("CALL", call), "run.sh": "python train.py --config $CONFIG\n", **REQUIRED}
+    report, runs = moved(tmp_path, all_rules(), files)
+    assert bool(report.changes) == is_moved
+    assert (runs["run.sh"].state is MoveState.MOVED) == is_moved
+
+
+CHOSEN = """
+    import argparse
+
+    from accelerate import Accelerator
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mixed_precision", default=DEFAULT, choices=["no", "fp16"OTHER])
+    args = parser.parse_args()
+    accelerator = Accelerator(mixed_precision=args.mixed_precision)
+    model, optimizer = accelerator.prepare(build(), build())
+    loss = model()
+    accelerator.backward(loss)
+    optimizer.step()
+"""
+LINES = {
+    "flag": ("None", "accelerate launch train.py --mixed_precision fp16\n"),
+    "flag of a script that is known": ("None", "accelerate launch train_text_to_image.py --mixed_precision fp16\n"),
+    "default": ('"fp16"', "accelerate launch train.py\n"),
+}
+
+
+@pytest.mark.parametrize("other", ["", ', "bf16"'])
+@pytest.mark.parametrize(("default", "line"), LINES.values(), ids=LINES)
+def test_a_word_that_the_option_refuses_is_not_written(default: str, line: str, other: str, tmp_path: Path) -> None:
+    script = line.split()[2]
+    code = CHOSEN.replace("DEFAULT", default).replace("OTHER", other)
+    report, runs = moved(tmp_path, all_rules(), {script: code, "run.sh": line, **REQUIRED}, unsafe=True)
+    assert bool(report.changes) == bool(other)
+    assert runs["run.sh"].after == ("bf16-mixed" if other else "fp16-mixed")
+
+
+RESIZED = """
+    import torch
+    from torch.nn.functional import interpolate
+
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return interpolate(x, scale_factor=2)
+
+
+    net = Net().cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    scaler = torch.cuda.amp.GradScaler()
+    for _ in range(10):
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = net(torch.randn(2, 4, 4, 4).cuda()).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(("pin", "is_safe"), [("torch>=1.13", False), ("torch>=2.1", True), ("", False)])
+def test_a_kernel_that_older_releases_lack_needs_leave(pin: str, is_safe: bool, tmp_path: Path) -> None:
+    files = {"train.py": RESIZED, "run.sh": "python train.py\n", **({"requirements.txt": f"{pin}\n"} if pin else {})}
+    report, _ = moved(tmp_path / "safe", all_rules(), files)
+    assert bool(report.changes) == is_safe
+    report, _ = moved(tmp_path / "unsafe", all_rules(), files, unsafe=True)
+    assert report.changes
+
+
+def test_a_model_that_overflows_in_float16_needs_leave(tmp_path: Path) -> None:
+    code = """
+        from dataclasses import dataclass
+
+        from transformers import AutoModelForSeq2SeqLM, HfArgumentParser, Trainer, TrainingArguments
+
+        @dataclass
+        class ModelArguments:
+            model_name_or_path: str
+
+        model_args, args = HfArgumentParser((ModelArguments, TrainingArguments)).parse_args_into_dataclasses()
+        Trainer(AutoModelForSeq2SeqLM.from_pretrained(model_args.model_name_or_path), args).train()
+    """
+    files = {
+        "train.py": code,
+        "run.sh": "python train.py --model_name_or_path t5-large --bf16 --output_dir out\n",
+        **REQUIRED,
+    }
+    report, runs = moved(tmp_path / "safe", all_rules(), files, "fp16-mixed")
+    assert not report.changes
+    assert "PF604 would be new" in said(runs["run.sh"])
+    report, _ = moved(tmp_path / "unsafe", all_rules(), files, "fp16-mixed", unsafe=True)
+    assert paths_changed(report) == {"run.sh"}
+    assert all(fix.applicability is Applicability.UNSAFE for finding, fix in report.applied if finding.code == "PF001")
+
+
+POLICIES = """
+    import torch
+    from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
+
+    half = MixedPrecision(param_dtype=torch.float16, reduce_dtype=torch.float16)
+    wide = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+
+
+    def policy(config):
+        if config.use_fp16:
+            return half
+        return wide
+
+
+    model = FullyShardedDataParallel(build(), mixed_precision=policy(load()))
+    model().sum().backward()
+"""
+
+
+def test_one_of_two_policies_between_which_a_branch_chooses_stays(tmp_path: Path) -> None:
+    report, runs = moved(tmp_path, all_rules(), {"train.py": POLICIES, **REQUIRED}, unsafe=True)
+    assert not report.changes
+    assert "are there to choose from" in said(runs["train.py"])
+
+
+LAUNCHER = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: fp16\n"
+
+
+def test_a_file_of_a_launcher_that_nothing_reads_does_not_move_alone(tmp_path: Path) -> None:
+    code = CHOSEN.replace("DEFAULT", '"fp16"').replace("OTHER", ', "bf16"')
+    files = {"train.py": code, "run.sh": "python train.py\n", "conf/two.yaml": LAUNCHER, **REQUIRED}
+    report, runs = moved(tmp_path, all_rules(), files, unsafe=True)
+    assert paths_changed(report) == {"train.py"}
+    assert "nothing here is known to read this file" in said(runs["conf/two.yaml"])
