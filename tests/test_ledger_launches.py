@@ -161,3 +161,29 @@ def test_a_file_is_a_run_with_those_that_it_builds_on_unless_it_only_predicts(
     large, base = told.entries
     assert (large.declaration.path, large.status) == ("configs/large.yaml", "wins")
     assert (base.declaration.path, base.status) == ("configs/base.yaml", "overridden")
+
+
+OPTIONAL = """
+import argparse
+import deepspeed
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--deepspeed", action="store_true")
+args = parser.parse_args()
+net = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+if args.deepspeed:
+    settings = {"train_batch_size": 8, "fp16": {"enabled": True}, "zero_optimization": {"stage": 2}}
+    net, optimizer, _, _ = deepspeed.initialize(model=net, optimizer=optimizer, config=settings)
+net(torch.ones(1)).backward()
+optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("flags", "row"), [("", []), (" --deepspeed", [11]), (' "$@"', [11])])
+def test_a_dictionary_under_a_switch_is_of_the_lines_that_give_it(tmp_path: Path, flags: str, row: list[int]) -> None:
+    line = f"accelerate launch --mixed_precision bf16 train.py{flags}\n"
+    (run,) = read(tmp_path, {"train.py": OPTIONAL, "run.sh": line}).runs
+    rows = [item.declaration.span.row for item in run.entries if item.declaration.path == "train.py"]
+    assert rows == row

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ...python.conditions import conditions_in
+from ...python.names import ModuleNames
 from ...python.options import Option
 from ...source.project import Project
 from .command_options import declared_options
@@ -37,6 +39,23 @@ class Launch:
         if config is None or config.document is not self.config.document:
             return False
         return not source.calls or (self.number in source.calls and config.within == self.config.within)
+
+
+def is_left_out(project: Project, scope: Scope, launch: Launch) -> bool:
+    """Whether a dictionary is built only with a switch that a launch line does not give: ``if args.deepspeed:``."""
+    origin = scope.origin if scope.kind == "mapping" else None
+    if not isinstance(origin, CodeOrigin) or origin.node is None or any("$" in word for word in launch.words):
+        return False
+    module = origin.module
+    asked = conditions_in(project, module).path_given(origin.node, module.scope_of(origin.node))
+    tested = (item.node for item in asked if item.equal and item.values == (True,))
+    return any(_is_absent(project, module, node, launch) for node in tested if isinstance(node, ast.Attribute))
+
+
+def _is_absent(project: Project, module: ModuleNames, node: ast.Attribute, launch: Launch) -> bool:
+    found = declared_options(project, module, node.attr)
+    flags = frozenset(flag.replace("_", "-") for option in found for flag in option.flags)
+    return bool(found) and all(option.switch is False for option in found) and not launch.gives(flags)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

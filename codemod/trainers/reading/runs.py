@@ -21,7 +21,7 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
-from .handed import Launch, handed_in
+from .handed import Launch, handed_in, is_left_out
 from .instructions import instructed_files
 from .picked_calls import is_picked_by_word
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, files_named, script_of
@@ -204,7 +204,8 @@ class _Resolver:
             how = link if path == script else f"imported by {script}"
             for scope in self._by_path.get(path, []):
                 used = scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row)
-                if used and (path == script or not is_switched_off(self._project, scope)):
+                is_off = path != script and is_switched_off(self._project, scope)
+                if used and not is_off and not (launch is not None and is_left_out(self._project, scope, launch)):
                     yield self._called(scope, how, launch)
             if self._states_in_files:
                 words = launch.words if launch is not None else ()
