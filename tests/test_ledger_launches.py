@@ -184,6 +184,7 @@ optimizer.step()
 @pytest.mark.parametrize(("flags", "row"), [("", []), (" --deepspeed", [11]), (' "$@"', [11])])
 def test_a_dictionary_under_a_switch_is_of_the_lines_that_give_it(tmp_path: Path, flags: str, row: list[int]) -> None:
     line = f"accelerate launch --mixed_precision bf16 train.py{flags}\n"
-    (run,) = read(tmp_path, {"train.py": OPTIONAL, "run.sh": line}).runs
+    runs = read(tmp_path, {"train.py": OPTIONAL, "run.sh": line}).runs
+    (run,) = (item for item in runs if item.path == "run.sh")
     rows = [item.declaration.span.row for item in run.entries if item.declaration.path == "train.py"]
     assert rows == row
