@@ -6,10 +6,11 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ...python.names import ModuleNames
 from ...python.options import Option
 from ...source.project import Project
 from .command_options import declared_options
-from .links import sources, unfollowed_argument
+from .links import asks_for_device, sources, unfollowed_argument
 from .scopes import CodeOrigin, Scope, Setting, token_of_constant
 from .source import Source, unused_defaults
 
@@ -40,7 +41,7 @@ def _handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
         argument = scope.argument(setting)
         if argument is None or setting.value is not None or not setting.key.means:
             continue
-        listed = sources(project, *argument)
+        listed = sources(project, *argument) or tuple(_of_device(*argument))
         ignored = unused_defaults(listed)
         is_open = unfollowed_argument(project, *argument) is not None
         for source in listed:
@@ -48,6 +49,13 @@ def _handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
             if token is not None and source not in ignored and not (is_open and source.kind == "parameter"):
                 found.append(Handed(setting, source, token))
     return tuple(found)
+
+
+def _of_device(module: ModuleNames, node: ast.expr) -> Iterator[Source]:
+    """``fp16=torch.cuda.is_available()``: on, wherever there is something to train on."""
+    if isinstance(node, ast.Call) and asks_for_device(module, node):
+        document, text = module.document, ast.unparse(node)
+        yield Source("constant", document.path, document.span(node), "", True, text, picked_by=text)
 
 
 def without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
