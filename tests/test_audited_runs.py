@@ -802,3 +802,68 @@ def test_a_program_in_the_folder_that_a_variable_names_is_started(tmp_path: Path
     assert {run.path: run.regime for run in read(tmp_path, files).runs} == dict.fromkeys(
         ("tools/go.sh", "far/go.sh"), "fp16-mixed"
     )
+
+
+SWITCHES = """
+import argparse
+import torch
+from transformers import Trainer, TrainingArguments
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fp16", action="store_true")
+parser.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
+args = parser.parse_args()
+Trainer(None, TrainingArguments("out", fp16=args.fp16, bf16=args.bf16)).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("switches", "flags", "regime"),
+    [
+        ("fp16=args.fp16", "", "fp32"),
+        ("fp16=args.fp16", " --fp16", "fp16-mixed"),
+        ("bf16=args.bf16", " --no-bf16", "fp32"),
+        ("bf16=args.bf16", "", "bf16-mixed"),
+        ("fp16=False", "", "fp32"),
+        ("learning_rate=1e-3", "", "unknown"),
+        ("fp16=args.unknown", "", "unknown"),
+        ("fp16=args.fp16, bf16=args.unknown", "", "unknown"),
+        ("fp16=torch.cuda.is_available()", "", "fp16-mixed"),
+        ("fp16=torch.cuda.get_device_capability()[0] < 8", "", "unknown"),
+    ],
+)
+def test_trainer_with_switches_that_are_off_runs_in_float32(
+    tmp_path: Path, switches: str, flags: str, regime: str
+) -> None:
+    code = SWITCHES.replace("fp16=args.fp16, bf16=args.bf16", switches)
+    ledger = read(tmp_path, {"train.py": code, "run.sh": f"python train.py{flags}\n"})
+    assert [run.regime for run in (*ledger.runs, *ledger.elsewhere) if run.path == "run.sh"] == [regime]
+
+
+def test_flags_that_only_guard_a_cast_are_listed(tmp_path: Path) -> None:
+    code = SWITCHES.rpartition("Trainer(")[0] + "if args.fp16:\n    model.half()\n"
+    ledger = read(tmp_path, {"evaluate.py": code, "eval.sh": "python evaluate.py --fp16 --name x\n"})
+    flags = [item for item in ledger.declarations if item.path == "eval.sh"]
+    assert [(item.key, item.value) for item in flags] == [("--fp16", "true")]
+
+
+def test_evaluation_is_not_left_for_a_person(tmp_path: Path) -> None:
+    lines = "accelerate launch --mixed_precision fp16 "
+    ledger = read(
+        tmp_path,
+        {
+            "train.py": "from accelerate import Accelerator\nAccelerator().backward(loss)\n",
+            "evaluate.py": "from accelerate import Accelerator\nAccelerator().prepare(model).generate()\n",
+            "run.sh": f"{lines}train.py\n",
+            "eval.sh": f"{lines}evaluate.py\n",
+        },
+    )
+    assert {run.path: run.trains for run in ledger.runs} == {"run.sh": True, "eval.sh": False}
+
+
+def test_default_of_a_shell_variable_decides_its_run(tmp_path: Path) -> None:
+    code = "from accelerate import Accelerator\nAccelerator().backward(loss)\n"
+    line = "accelerate launch --mixed_precision $PRECISION train.py\n"
+    ledger = read(tmp_path, {"train.py": code, "run.sh": f'PRECISION="${{PRECISION:-fp16}}"\n{line}'})
+    assert [run.regime for run in ledger.runs] == ["fp16-mixed"]
+    assert [(item.span.row, item.value) for item in ledger.declarations] == [(1, "fp16")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 from ..model import EditRefused, ReplaceText
 from .delimited import Members
@@ -11,6 +12,7 @@ from .lines import is_blank, line_end, line_start, newline_of, row_of, whole_lin
 from .shell_commands import CommandReader
 from .shell_found import Found
 from .shell_lines import read_dockerfile, read_env, read_makefile, read_notebook
+from .shell_variables import DEFAULTED
 from .shell_words import Unclosed, cooked
 from .text import CommandLine, ConfigText, ConfigUnreadable, Entry, Heredoc, Scalar
 
@@ -39,12 +41,12 @@ class ShellText:
 
     def __init__(self, text: str, found: list[Found], heredocs: tuple[Heredoc, ...], kind: str) -> None:
         self._text = text
-        self._found = found
+        self._found = [_without_name(text, item) for item in found]
         self._strict = kind != "shell"
         self._dialect = kind
         self.heredocs = heredocs
         self.commands: tuple[CommandLine, ...] = ()
-        self.entries = tuple(self._entry(index, item) for index, item in enumerate(found))
+        self.entries = tuple(self._entry(index, item) for index, item in enumerate(self._found))
 
     def find(self, *key: str | int) -> tuple[Entry, ...]:
         """All entries of that name."""
@@ -240,6 +242,17 @@ class ShellText:
         gap = "" if not self._text or self._text.endswith("\n") else newline
         written = self._quoted(_as_text(value, None), "plain", "")
         return ReplaceText(size, size, f"{gap}{key}={written}{newline}")
+
+
+def _without_name(text: str, found: Found) -> Found:
+    """``PRECISION=${PRECISION:-bf16}``: its value is the word that counts where nobody sets the variable."""
+    raw = text[found.start : found.end]
+    inner = raw[1:-1] if len(raw) > 2 and raw[0] == raw[-1] == '"' else raw
+    match = DEFAULTED.fullmatch(inner)
+    if match is None or found.layout != "words" or not match[2] or not _SAFE.fullmatch(match[2]):
+        return found
+    start = found.start + raw.find(inner) + match.start(2)
+    return replace(found, start=start, end=start + len(match[2]))
 
 
 def _as_text(value: Scalar, entry: Entry | None) -> str:

@@ -54,18 +54,16 @@ def _variables(config: ConfigFile) -> Iterator[Declaration]:
             if match[2] and _states(flag, match[2]):
                 yield _told(config, flag, flag.name, match[2])
             for other in config.text.entries:
-                value = str(other.value)
-                if other.kind == "assignment" and other.name == (match[1] or match[3]):
-                    default = _REFERENCE.fullmatch(value)
-                    value = (default[2] or "") if default is not None else value
-                    if _states(flag, value):
-                        yield _told(config, other, other.name, value)
+                value, name = str(other.value), match[1] or match[3]
+                if other.kind == "assignment" and other.name == name and _states(flag, value):
+                    yield _told(config, other, other.name, value)
 
 
 def _own_flags(project: Project, config: ConfigFile) -> Iterator[Declaration]:
     """Flags of launch lines that the project's own program defines, or may define: ``train.py --precision bf16``."""
     for flag in config.text.entries:
-        if flag.kind != "flag" or flag.call is None or not speaks(flag.name) or not _states(flag, str(flag.value)):
+        value = "true" if flag.value is None else str(flag.value)
+        if flag.kind != "flag" or flag.call is None or not speaks(flag.name) or not _states(flag, value):
             continue
         command = config.text.commands[flag.call]
         program = interface_of_line(project, config.document.path, command)
@@ -73,7 +71,7 @@ def _own_flags(project: Project, config: ConfigFile) -> Iterator[Declaration]:
         takes = program is not None and (program.is_generated or name in program.names)
         is_here = script_of(project, config.document.path, command.script) is not None
         if takes or (command.script.endswith(".py") and not is_here):
-            yield Declaration(config.document.path, config.span(flag), "shell", flag.name, "flag", str(flag.value))
+            yield Declaration(config.document.path, config.span(flag), "shell", flag.name, "flag", value)
 
 
 def _own_entries(project: Project, config: ConfigFile) -> Iterator[Declaration]:

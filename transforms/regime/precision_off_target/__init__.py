@@ -38,10 +38,11 @@ script reads that file and stays. What is moved is the switch, never its branche
 (`torch.bfloat16 if args.bf16 else ...`, and `if args.fp16: dtype = ... elif args.bf16: dtype = ...`; what another
 machine computes in, `"no"` without CUDA, stays; where the code knows only `x == "fp16"`, it needs a branch, or another
 test of `x`, for the other word first), the configuration, not only the fallback of `cfg.get("dtype", "bf16")`, and no
-switch is written out beside one that an option decides. To float16 nothing moves whose loss nothing is seen to scale;
-weights that are trained become float32 [unsafe: twice the memory], also where the setting of the regions picks their
-dtype (`torch.set_default_dtype(dtype)`), and others float16 [safe where their freezing, or
-adapters, prove it].
+switch is written out beside one that an option decides: where the code reads one switch only
+(`TrainingArguments(fp16=args.fp16)`), it gets an option for the other one [unsafe], if nothing else reads the first.
+To float16 nothing moves whose loss nothing is seen to scale; weights that are trained become float32 [unsafe: twice
+the memory], also where the setting of the regions picks their dtype (`torch.set_default_dtype(dtype)`), and others
+float16 [safe where their freezing, or adapters, prove it].
 After the edits `migrate --to` reads the ledger again from the new texts and takes back what did not arrive at exactly
 the target, what other rules took away from it, and a run of which weights, tensors or a scaler would stay as they were.
 
