@@ -399,3 +399,50 @@ def test_what_a_program_imports_by_its_name_belongs_to_its_run(kind: str, is_saf
     report, runs = moved(tmp_path, all_rules(), files)
     assert bool(report.changes) == is_safe
     assert is_safe or "runners.py" in {place.path for place in runs["run.sh"].why}
+
+
+ARRAYS = """
+    import torch
+
+
+    def evaluate(model, loader):
+        seen = []
+        with torch.no_grad():
+            for batch in loader:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    first, rest = model.encode(batch.cuda())
+                    seen.append(first.cpu())
+        return ARRAY
+
+
+    def train(model, loader, optimizer):
+        scaler = torch.amp.GradScaler("cuda")
+        for batch in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(batch.cuda()).sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        evaluate(model, loader)
+
+
+    net = build()
+    train(net, load(), torch.optim.SGD(net.parameters(), lr=0.1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("array", "is_safe"),
+    [
+        ("torch.cat([item for item in seen]).numpy()", False),
+        ("torch.cat(seen).float().numpy()", True),
+        ("torch.cat(seen).argmax(1).numpy()", True),
+        ("loader.labels.numpy()", True),
+    ],
+)
+def test_an_array_of_what_nobody_knows_needs_leave(array: str, is_safe: bool, tmp_path: Path) -> None:
+    files = {"train.py": ARRAYS.replace("ARRAY", array), "requirements.txt": "torch>=2.4\n"}
+    report, runs = moved(tmp_path, all_rules(), files)
+    assert bool(report.changes) == is_safe
+    assert is_safe or "may then be bfloat16, which NumPy lacks" in said(runs["train.py"])
