@@ -260,3 +260,189 @@ def test_a_file_of_a_launcher_that_nothing_reads_does_not_move_alone(tmp_path: P
     report, runs = moved(tmp_path, all_rules(), files, unsafe=True)
     assert paths_changed(report) == {"train.py"}
     assert "nothing here is known to read this file" in said(runs["conf/two.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_safe"),
+    [
+        ("args.kind == torch.float16", False),
+        ("model.weight.dtype == torch.float16", True),
+        ("args.kind in (torch.float16, torch.bfloat16)", True),
+    ],
+)
+def test_a_branch_for_the_other_dtype_alone_needs_leave(condition: str, is_safe: bool, tmp_path: Path) -> None:
+    code = CALLED.replace(
+        "dtype = torch.half if args.fp16 else torch.float", f"if {condition}:\n            model.eval()"
+    )
+    files = {"train.py": code.replace("DTYPE", "torch.float"), "run.sh": "python train.py --fp16\n"}
+    report, runs = moved(tmp_path, all_rules(), {**files, "requirements.txt": "torch>=2.4\n"})
+    assert bool(report.changes) == is_safe
+    assert is_safe or "still says float16" in said(runs["run.sh"])
+
+
+OF_TRAINER = """
+    import torch
+    from torch.cuda.amp import autocast
+    from transformers import HfArgumentParser, Trainer, TrainingArguments
+
+
+    class Own(Trainer):
+        def training_step(self, model, inputs):
+            if SWITCH:
+                with autocast(dtype=torch.float16):
+                    loss = model(**inputs).loss
+            self.scaler.scale(loss).backward()
+            return loss
+
+
+    (args,) = HfArgumentParser((TrainingArguments,)).parse_args_into_dataclasses()
+    Own(load(), args).train()
+"""
+
+
+@pytest.mark.parametrize(("switch", "is_left"), [("self.args.fp16", True), ("self.args.amp", False)])
+def test_a_region_for_the_switch_of_a_trainer_stays(switch: str, is_left: bool, tmp_path: Path) -> None:
+    report, _ = moved(
+        tmp_path, all_rules(), {"train.py": OF_TRAINER.replace("SWITCH", switch), **REQUIRED}, unsafe=True
+    )
+    (message, *_) = [item.message for item in report.findings if item.code == "PF001"]
+    assert ("switches it on for another dtype only" in message) == is_left
+    assert any(b"bfloat16" in change.after for change in report.changes) != is_left
+
+
+@pytest.mark.parametrize("word", ["fp8", "bf16"])
+def test_what_computes_in_float8_is_left(word: str, tmp_path: Path) -> None:
+    code = """
+        import torch
+        from accelerate import Accelerator
+
+        if torch.cuda.get_device_capability()[0] >= 9:
+            accelerator = Accelerator(mixed_precision="WORD")
+        else:
+            accelerator = Accelerator(mixed_precision="bf16")
+        model, optimizer = accelerator.prepare(build(), build())
+        accelerator.backward(model())
+        optimizer.step()
+    """
+    files = {"train.py": code.replace("WORD", word), **REQUIRED}
+    report, runs = moved(tmp_path, all_rules(), files, "fp16-mixed", unsafe=True)
+    assert bool(report.changes) == (word == "bf16")
+    assert word == "bf16" or "float8" in said(runs["train.py"])
+
+
+OWN_LOOP = """
+    import argparse
+
+    import torch
+    import yaml
+    IMPORT
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--config")
+    cfg = yaml.safe_load(open(parser.parse_args().config))
+    print(cfg["trainer"]["precision"])
+"""
+OF_LIGHTNING = "trainer:\n  precision: 16-mixed\n  accelerator: gpu\n  max_epochs: 3\n"
+
+
+@pytest.mark.parametrize(("line", "is_trainer"), [("import os", False), ("import lightning as L", True)])
+def test_a_file_is_of_a_trainer_that_its_program_uses(line: str, is_trainer: bool, tmp_path: Path) -> None:
+    files = {
+        "train.py": OWN_LOOP.replace("IMPORT", line),
+        "run.sh": "python train.py --config conf/a.yaml\n",
+        "conf/a.yaml": OF_LIGHTNING,
+    }
+    report, _ = moved(tmp_path, all_rules(), {**files, "requirements.txt": "torch>=2.4\n"}, unsafe=True)
+    assert ("conf/a.yaml" in paths_changed(report)) == is_trainer
+
+
+BUILT = """
+    import importlib
+
+    import hydra
+    from accelerate import Accelerator
+
+
+    def load(path):
+        holder, name = path.rsplit(".", 1)
+        return getattr(importlib.import_module(holder), name)
+
+
+    @hydra.main(config_path="conf", config_name="config")
+    def main(cfg):
+        accelerator = Accelerator(mixed_precision=cfg.mixed_precision)
+        runner = load(cfg.runner)(cfg, accelerator)
+        accelerator.backward(runner.loss())
+
+
+    main()
+"""
+RUNNER = """
+    import torch
+
+
+    class Runner:
+        def __init__(self, cfg, accelerator):
+            self.kind = KIND
+"""
+
+
+@pytest.mark.parametrize(("kind", "is_safe"), [("torch.float16", False), ("torch.float32", True)])
+def test_what_a_program_imports_by_its_name_belongs_to_its_run(kind: str, is_safe: bool, tmp_path: Path) -> None:
+    files = {
+        "train.py": BUILT,
+        "runners.py": RUNNER.replace("KIND", kind),
+        "conf/config.yaml": "mixed_precision: fp16\nrunner: runners.Runner\nlr: 0.1\n",
+        "run.sh": "python train.py\n",
+        **REQUIRED,
+    }
+    report, runs = moved(tmp_path, all_rules(), files)
+    assert bool(report.changes) == is_safe
+    assert is_safe or "runners.py" in {place.path for place in runs["run.sh"].why}
+
+
+ARRAYS = """
+    import torch
+
+
+    def evaluate(model, loader):
+        seen = []
+        with torch.no_grad():
+            for batch in loader:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    first, rest = model.encode(batch.cuda())
+                    seen.append(first.cpu())
+        return ARRAY
+
+
+    def train(model, loader, optimizer):
+        scaler = torch.amp.GradScaler("cuda")
+        for batch in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(batch.cuda()).sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        evaluate(model, loader)
+
+
+    net = build()
+    train(net, load(), torch.optim.SGD(net.parameters(), lr=0.1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("array", "is_safe"),
+    [
+        ("torch.cat([item for item in seen]).numpy()", False),
+        ("torch.cat(seen).float().numpy()", True),
+        ("torch.cat(seen).argmax(1).numpy()", True),
+        ("loader.labels.numpy()", True),
+    ],
+)
+def test_an_array_of_what_nobody_knows_needs_leave(array: str, is_safe: bool, tmp_path: Path) -> None:
+    files = {"train.py": ARRAYS.replace("ARRAY", array), "requirements.txt": "torch>=2.4\n"}
+    report, runs = moved(tmp_path, all_rules(), files)
+    assert bool(report.changes) == is_safe
+    assert is_safe or "may then be bfloat16, which NumPy lacks" in said(runs["train.py"])

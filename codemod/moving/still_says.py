@@ -36,17 +36,18 @@ MAX_PLACES = 10
 
 
 def still_saying(
-    after: Project, pair: Pair, target: Target, modules: Sequence[str], *, is_left: bool
+    after: Project, pair: Pair, target: Target, modules: Sequence[str], built: Collection[str] = (), *, is_left: bool
 ) -> tuple[Place, ...]:
     """The places of a run, in its new texts, that name the 16-bit type that it was to leave.
 
     Of a run that is left to the user also what a switch of it brings about: that has to change with the switch.
+    ``built`` are modules that it imports by their names.
     """
     others = other_halves(target)
     named = {dtype.name for dtype in others}
     conditions = {entry.declaration.condition for entry in pair.entries if entry.declaration.role == "compute"}
     switches = frozenset(item.removeprefix(ENABLED) for item in conditions if item.startswith(ENABLED))
-    found = list(_in_code(after, named, modules, None if is_left else switches)) if others else []
+    found = list(_in_code(after, named, modules, built, None if is_left else switches)) if others else []
     known: dict[tuple[str, int], Place | None] = {}
     for entry in pair.entries:
         item = entry.declaration
@@ -89,16 +90,20 @@ def _told(item: Declaration) -> Place:
 
 
 def _in_code(
-    project: Project, named: Collection[str], paths: Sequence[str], switches: Collection[str] | None
+    project: Project,
+    named: Collection[str],
+    paths: Sequence[str],
+    built: Collection[str],
+    switches: Collection[str] | None,
 ) -> Iterator[Place]:
     """What stands in code that a run uses; a function that names both 16-bit types chooses between them."""
-    documents = (item for item in project.python_documents(WORDS, ("torch",)) if item.path in paths)
+    documents = (item for item in project.python_documents(WORDS, ("torch",)) if item.path in {*paths, *built})
     for module in (names_of(project, document) for document in documents):
         spoken = {node: name for node, name in _dtypes_of(module).items() if name in HALF}
         chosen = {_block(module, node) for node, name in spoken.items() if name not in named}
         for node, name in spoken.items():
             is_told = name in named and _block(module, node) not in chosen and _states(module, node, switches)
-            if is_told and is_used(project, paths[0], module.document.path, node.lineno):
+            if is_told and (module.path in built or is_used(project, paths[0], module.path, node.lineno)):
                 yield module.place(node, f"still says {name}: {_around(module, node)}")
 
 
@@ -116,13 +121,21 @@ def _dtypes_of(module: ModuleNames) -> Mapping[ast.expr, str]:
 
 
 def _states(module: ModuleNames, node: ast.expr, switches: Collection[str] | None) -> bool:
-    """Whether a dtype is asked for: not compared with, no entry of a collection, in no branch of a choice.
+    """Whether a dtype is asked for: no entry of a collection, in no branch of a choice.
 
     Except where the choice is that of a switch which the run has on; ``switches`` are None for what a person looks at.
+    What a setting has to be equal to, beside no other dtype, is asked for as well; what a tensor has to be is not.
     """
     parent = module.parents.get(node)
     if isinstance(parent, ast.IfExp):
         return switches is not None and parent.body is node and ast.unparse(parent.test) in switches
+    if isinstance(parent, ast.Compare) and switches is not None:
+        asked = parent.left
+        return (
+            node is not asked
+            and isinstance(parent.ops[0], ast.Eq | ast.Is)
+            and not ast.unparse(asked).endswith(".dtype")
+        )
     if isinstance(parent, ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Dict | ast.Attribute):
         return False
     tests = (guard.test for guard in guards(module, node) if any(map(speaks, name_parts(guard.test))))

@@ -16,7 +16,7 @@ from ..trainers.reading.auditing import ledger_of
 from ..trainers.reading.code_declarations import TORCH
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.run_code import is_used
-from ..trainers.reading.run_files import is_built_config
+from ..trainers.reading.run_files import is_built_config, modules_imported_by_name
 from ..trainers.reading.run_members import Run
 from ..trainers.reading.runs import all_runs_of
 from ..trainers.writing.moves import computes_on_cpu
@@ -120,7 +120,7 @@ def _judged(
 
 def _not_followed(project: Project, after: Project, pair: Pair, target: Target) -> list[Place]:
     """What in the code of a run still names the other 16-bit dtype, and nobody explains."""
-    net = still_saying(after, pair, target, modules_of_run(project, pair.before), is_left=False)
+    net = still_saying(after, pair, target, *modules_and_built(project, pair.before), is_left=False)
     return [place for place in net if place.path.endswith(CODE)]
 
 
@@ -157,7 +157,10 @@ def _concerns(project: Project, pair: Pair, finding: Finding) -> bool:
     """Whether a finding is about the run, or about a file that the run reads a setting from: its evidence says so."""
     if finding.path == pair.before.path:
         return pair.holds(finding)
-    modules = () if is_built_config(project, finding.path) else modules_of_run(project, pair.before)
+    modules, built = modules_and_built(project, pair.before)
+    if finding.path in built:
+        return True
+    modules = () if is_built_config(project, finding.path) else modules
     if finding.path in modules and not is_used(project, modules[0], finding.path, finding.span.row):
         return False
     return pair.holds(finding) or any(
@@ -257,6 +260,13 @@ def modules_of_run(project: Project, run: RunReport) -> tuple[str, ...]:
     """The modules that a run executes, the one that it starts with first."""
     found = _run_of(project, run)
     return found.modules if found is not None else ()
+
+
+def modules_and_built(project: Project, run: RunReport) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The modules that a run executes, and those that it imports by the names which its configurations give them."""
+    modules = modules_of_run(project, run)
+    built = project.memo(modules_imported_by_name, frozenset(modules)) if modules else ()
+    return modules, tuple(module.path for module in built)
 
 
 def _run_of(project: Project, run: RunReport) -> Run | None:

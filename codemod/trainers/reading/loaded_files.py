@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
+from ...purpose.imports import imported_names, reached_from
 from ...purpose.training import only_infers
 from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
@@ -15,6 +16,9 @@ from .instructions import instructed_files
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of, words_of_script
 from .programs_started import modules_of
 
+DYNAMIC = frozenset(("hydra", "jsonargparse", "importlib", "runpy", "subprocess"))
+"""Libraries with which a program runs what it does not import by a statement."""
+MAX_MODULES = 200
 MAX_NAME = 300
 """Characters of a string that can name a file."""
 ENDINGS = (*CONFIG_ENDINGS, ".py")
@@ -31,6 +35,18 @@ def serves_inference(project: Project, path: str) -> bool:
     """Whether a file is seen to be loaded, and none of what loads it trains."""
     loaders = loaders_of(project, path)
     return bool(loaders) and all(only_infers(project, loader) for loader in loaders)
+
+
+def is_of_own_program(project: Project, path: str) -> bool:
+    """Whether programs are seen to load a file that use no trainer at all: they read its keys for themselves."""
+    modules = [
+        names_of(project, document) for document in project.python_documents_at(sorted(loaders_of(project, path)))
+    ]
+    behind = reached_from(project, modules, MAX_MODULES)
+    imported = {name.partition(".")[0] for module in behind for name in imported_names(module)}
+    packages = {name.lower().replace("-", "_") for item in project.frameworks for name in item.packages} - {"torch"}
+    uses = any(root.lower().startswith(name) for root in imported for name in packages)
+    return bool(modules) and not uses and imported.isdisjoint(DYNAMIC)
 
 
 def is_passed_only(project: Project, path: str) -> bool:

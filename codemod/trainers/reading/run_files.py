@@ -17,6 +17,7 @@ from ...python.names import ModuleNames, names_of
 from ...source.module_paths import absolute_module
 from ...source.project import Project
 from .hydra_files import composed, config_at, mains_of
+from .loaded_files import loaders_of
 from .named_classes import CLASS_KEYS
 from .program_files import CONFIG_ENDINGS, file_named, words_of_script
 from .scopes import Scope, TextOrigin
@@ -28,6 +29,8 @@ MAX_NAME = 300
 """Characters of a string that can name a file."""
 MAX_CLASSES = 200
 MAX_MODULES = 40
+IMPORTING = ("import_module", "__import__")
+"""Calls that import what a string names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,26 +129,45 @@ def composed_files(project: Project, module: ModuleNames, words: Sequence[str]) 
             yield RunFile(path, f"composed by {module.document.path}", depth)
 
 
-def modules_named(project: Project, paths: Iterable[str]) -> tuple[ModuleNames, ...]:
-    """The project's modules whose classes these configurations name by a dotted path."""
+def modules_named(project: Project, paths: Iterable[str], *, by_any_key: bool = False) -> tuple[ModuleNames, ...]:
+    """The project's modules whose classes these configurations name by a dotted path, under the keys of libraries."""
     found: dict[ModuleNames, None] = {}
     for path in dict.fromkeys(paths):
-        found |= dict.fromkeys(project.memo(_named_in, path))
+        found |= dict.fromkeys(project.memo(_named_in, (path, by_any_key)))
         if len(found) > MAX_CLASSES:
             break
     return tuple(found)
 
 
-def _named_in(project: Project, path: str) -> tuple[ModuleNames, ...]:
+def modules_imported_by_name(project: Project, modules: frozenset[str]) -> tuple[ModuleNames, ...]:
+    """The modules that the configurations of a program name under keys of its own, where it imports what they name."""
+    program = [names_of(project, document) for document in project.python_documents_at(sorted(modules))]
+    if not any(name in module.calls_by_name for module in program for name in IMPORTING):
+        return ()
+    files = (path for path in project.paths if path.endswith(CONFIG_ENDINGS))
+    loaded = (path for path in files if not modules.isdisjoint(loaders_of(project, path)))
+    return modules_named(project, loaded, by_any_key=True)
+
+
+def _named_in(project: Project, asked: tuple[str, bool]) -> tuple[ModuleNames, ...]:
+    path, by_any_key = asked
     config = config_at(project, path) if not path.endswith(".py") else None
     starts: dict[str, None] = {}
     for entry in config.text.entries if config is not None else ():
-        if entry.key and entry.key[-1] in CLASS_KEYS and isinstance(entry.value, str) and "." in entry.value:
-            found = project.python_path(entry.value.rpartition(".")[0])
-            if found is not None:
-                starts[found] = None
+        holder, dot, name = entry.value.rpartition(".") if entry.key and isinstance(entry.value, str) else ("", "", "")
+        found = project.python_path(holder) if dot and name.isidentifier() else None
+        if found is not None and (entry.key[-1] in CLASS_KEYS or (by_any_key and _defines(project, found, name))):
+            starts[found] = None
     modules = [names_of(project, document) for document in project.python_documents_at(starts)]
     return reached_from(project, modules, MAX_MODULES)
+
+
+def _defines(project: Project, path: str, name: str) -> bool:
+    """Whether a module has a class or a function of this name, so that ``runner: project.runners.Trainer`` names it."""
+    modules = (names_of(project, document) for document in project.python_documents_at([path]))
+    return any(
+        item.kind in ("class", "function") for each in modules for item in each.module_scope.bindings.get(name, ())
+    )
 
 
 def constant_files(project: Project, path: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from ..parsers.interface import Interface
 from .conditional_flags import without_undecided
 from .configs import ConfigFile, Entry, config_files
 from .hydra_files import config_at, extended_by
+from .loaded_files import is_of_own_program
 from .parsed_files import interface_of_line, interfaces_beside, interfaces_reading
 from .recognition import Marks, owner_of, owner_of_section, plain_flag, points, runs_program, stands_at, stands_inside
 from .scopes import FALSE, NULL, TRUE, Scope, ScopeKind, Setting, SettingKind, TextOrigin
@@ -65,7 +66,7 @@ def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
     } | stated
     reading = _reading(project, "file")
     framework = _owner(owner_of(reading, config.name, marks), interfaces_reading(project, config.document.path))
-    if framework is not None:
+    if framework is not None and not (framework.recognize.generic and is_of_own_program(project, config.document.path)):
         whole = _tree_scope(config, framework, config.text.entries, None, config.name.rpartition("/")[2])
         if whole.settings or not extended:
             whole = replace(whole, is_open=whole.is_open or bool(extended))
@@ -109,9 +110,8 @@ def _section_scopes(config: ConfigFile, frameworks: Sequence[Framework]) -> Iter
     depths = sorted({len(key) for _, key in sections})
     below: dict[Spot, list[Entry]] = {}
     for entry in config.text.entries if depths else ():
-        for outer in _outer(entry, depths):
-            if outer in sections:
-                below.setdefault(outer, []).append(entry)
+        for outer in filter(sections.__contains__, _outer(entry, depths)):
+            below.setdefault(outer, []).append(entry)
     taken: set[Spot] = set()
     for entry in config.text.entries if depths else ():
         spot = _spot(entry)
@@ -143,7 +143,7 @@ def _tree_scope(
         if any(stands_at(path, place) for place in key.places)
     ]
     names = {path_of(entry) for entry, _ in stating}
-    settings = [_setting(config, entry, key) for entry, key in stating if not _points_to(entry, names)]
+    settings = [_setting(config, *item) for item in stating if not _points_to(item[0], names)]
     return _scope(config, framework, "file", settings, title, TextOrigin(config, section))
 
 
@@ -343,8 +343,8 @@ def _shell_value(entry: Entry) -> tuple[str | None, SettingKind]:
 
 def _reading(project: Project, kind: str) -> Sequence[Framework]:
     tests: dict[str, Callable[[Framework], bool]] = {
-        "file": lambda item: any(name in item.formats for name in ("yaml", "json", "toml")),
-        "command": lambda item: any(name in item.formats for name in ("cli", "shell")),
+        "file": lambda item: not {"yaml", "json", "toml"}.isdisjoint(item.formats),
+        "command": lambda item: not {"cli", "shell"}.isdisjoint(item.formats),
         "environment": lambda item: any(key.variables for key in item.keys),
     }
     return [framework for framework in project.frameworks if tests[kind](framework)]

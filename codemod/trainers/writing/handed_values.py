@@ -22,6 +22,8 @@ from ..reading.scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, token_of_cons
 from ..reading.source import Source, only_fallbacks, unused_defaults
 from .steps import Step
 
+FP8 = "fp8"
+"""What a trainer computes in on GPUs that have float8; no target of a move is as narrow, so a person decides."""
 OF_A_RUN = ("entry", "flag", "variable")
 """Kinds of sources of which each run has its own."""
 PRECISIONS = frozenset({"fp16", "float16", "half", "bf16", "bfloat16", "fp32", "float32", "precision", "dtype", "16"})
@@ -80,7 +82,7 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
         token = token_of_constant(source.value)
         if source in ignored or source.is_guessed or token == NULL:
             continue
-        if token is None or not step.key.accepts(token):
+        if token in (None, FP8) or not step.key.accepts(token):
             return None
         if _is_an_exception(project, source) and step.key.meaning(token) == "fp32" != step.key.meaning(step.value):
             continue

@@ -32,6 +32,7 @@ from .counterparts import beside
 from .doubts import why_unproved
 from .edits import edits_of
 from .handed_values import (
+    FP8,
     asks_for_a_device_only,
     asks_the_machine,
     edits_at_sources,
@@ -267,6 +268,8 @@ def _why_not(project: Project, scope: Scope, plan: Plan, target: str) -> str:
     """Why a place must not be edited though it could be."""
     if would_be_unscaled(project, scope, target):
         return f"not changed automatically: {UNSCALED}"
+    if any(step.setting is not None and step.setting.value == FP8 for step in plan.steps):
+        return "not changed automatically: it computes in float8, for GPUs that have it"
     choice = one_of_several(project, scope)
     reason = _would_be_dead(project, scope, plan) or key_not_taken(project, scope, plan.steps)
     reason = reason or value_not_taken(scope, plan.steps) or read_by_name(project, scope, plan.steps)

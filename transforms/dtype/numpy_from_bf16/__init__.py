@@ -35,6 +35,7 @@ from ....codemod.flow.lattice import Atom, Kind, Role
 from ....codemod.flow.results import BY_WEIGHTS
 from ....codemod.half.atom_places import atom_places, steps_can_run
 from ....codemod.half.half_here import is_told_apart
+from ....codemod.half.integer_words import speaks_of_integers
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
@@ -51,7 +52,6 @@ from .numpy_readings import (
     is_bf16_result,
     is_named_part,
     readings,
-    speaks_of_integers,
 )
 
 ERROR = "unsupported ScalarType BFloat16"

@@ -24,12 +24,6 @@ from ....codemod.torch.dtypes import BF16, FP64
 from ....codemod.torch.tables.libraries import OUTPUT_ATTRIBUTES
 
 _FUNCTIONS = ("asarray", "array")
-_INTEGRAL = (
-    "id", "ids", "idx", "index", "indices", "label", "labels", "len", "length", "lengths", "token", "tokens", "mask",
-    "masks", "code", "codes", "class", "classes", "seq", "sequences", "box", "boxes", "bbox", "points", "target",
-    "targets", "step", "epoch",
-)  # fmt: skip
-"""Words in a key or name that make it unlikely that a floating result of a model is meant."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,13 +105,6 @@ def _is_floating(value: Value | None) -> bool:
 def is_bf16_result(atom: Atom) -> bool:
     """Whether a model gave it in a region that can compute in bfloat16."""
     return atom.role is Role.RESULT and BF16 in atom.candidates
-
-
-def speaks_of_integers(node: ast.expr) -> bool:
-    """Whether a name or key in the expression tells of ids, labels, lengths."""
-    names = [item.id for item in ast.walk(node) if isinstance(item, ast.Name)]
-    names += [str(item.value) for item in ast.walk(node) if isinstance(item, ast.Constant)]
-    return any(not set(name.lower().split("_")).isdisjoint(_INTEGRAL) for name in names)
 
 
 def is_named_part(module: ModuleNames, node: ast.expr) -> bool:

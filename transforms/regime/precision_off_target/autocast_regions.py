@@ -30,6 +30,7 @@ from .half_kernels import half_only_kernel
 from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
+from .unknown_arrays import array_of_unknown
 
 DEFAULTS = ("parameter", "argument")
 """Where a truth value is left: what a caller passes decides, and a switch that is off is not flipped."""
@@ -64,8 +65,10 @@ def _to_half(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterato
     unscaled = wanted == FP16 and region.values != {wanted} and is_left_unscaled(project, region)
     beside = (other.autocast for other in training_regions(project) if other.module is region.module)
     is_off = all(is_fixed_off(project, item) for item in beside)
+    array = array_of_unknown(project, region.autocast) if wanted == BF16 and region.values != {wanted} else None
+    doubt = OFF_TODAY if is_off else f"{array.path}:{array.span.row} {array.message}" if array is not None else ""
     for move in _half_moves(project, region, wanted):
-        move = replace(move, unproved=OFF_TODAY) if is_off and move.edits else move
+        move = replace(move, unproved=doubt) if doubt and move.edits and not move.unproved else move
         yield move.only_reported(UNSCALED) if unscaled and move.edits else move
 
 

@@ -10,8 +10,9 @@ from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import BF16, FP16, Constant, Dtype, as_dtype
+from ....codemod.torch.dtypes import BF16, DTYPE_WORDS, FP16, Constant, Dtype, as_dtype
 from ....codemod.trainers.reading import region_switches
+from ....codemod.trainers.reading.command_options import declared_options
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source
 
@@ -56,7 +57,14 @@ def half_asked_by(project: Project, item: Autocast, wanted: Dtype) -> str:
                 asked = set(_dtypes(project, module, side))
                 if asked and asked <= {BF16, FP16} and wanted not in asked:
                     return ast.unparse(test)
-    return ""
+    return next((switch.text for switch in switches_of(project, item) if _is_of_trainer(project, switch, wanted)), "")
+
+
+def _is_of_trainer(project: Project, switch: Switch, wanted: Dtype) -> bool:
+    """``self.args.fp16``, which nothing in the project defines: a trainer's switch for float16 alone."""
+    name = switch.node.attr if isinstance(switch.node, ast.Attribute) else ""
+    is_other = DTYPE_WORDS.get(name) in {BF16, FP16} - {wanted}
+    return is_other and not switch.sources and not declared_options(project, switch.module, name)
 
 
 def _dtypes(project: Project, module: ModuleNames, side: ast.expr) -> Iterator[Constant]:
