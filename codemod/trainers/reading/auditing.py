@@ -119,7 +119,7 @@ def _report(
             declaration = declaration_of(member.scope, setting)
             status, note = _status(member, setting, winner, weaker, said)
             entries.append(RunEntry(declaration, member.link, status, note))
-            if setting.value is not None and setting.key.role != "compute":
+            if setting.value is not None and setting.key.role != "compute" and member not in run.offered:
                 effective.setdefault(setting.key.role, setting.value)
     said_by_code = list(_code_of(project, run, code))
     followed_there = {(item.path, item.span.row) for item in said_by_code if item.feeds and item.regime}
