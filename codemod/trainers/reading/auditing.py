@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...model import Finding
 from ...outcome import Declaration, RunEntry, RunReport
 from ...purpose.files import purpose_of
-from ...purpose.training import only_infers, training_modules
+from ...purpose.training import only_infers, only_launches_inference, training_modules
 from ...source.project import Project
 from ..framework import FAMILIES
 from .code_declarations import code_declarations
@@ -139,7 +139,8 @@ def _report(
     if regime != "unknown":
         effective["compute"] = WORDS_OF_FAMILY[FAMILIES[default or regime]]
     place, values = (run.place.path, run.place.span.row), tuple(sorted(effective.items()))
-    trains = _trains(project, place[0], run.modules, entries)
+    infers = run.command is not None and only_launches_inference(place[0], run.command.script)
+    trains = not infers and _trains(project, place[0], run.modules, entries)
     return RunReport(run.title, *place, regime, values, tuple(entries), other, default, trains)
 
 

@@ -132,7 +132,7 @@ def _scalers(project: Project) -> Iterator[Declaration]:
             value = "on"
             plain = node is None or isinstance(node, ast.Constant)
             condition = "" if plain else f"enabled={text_of(node)}"
-        name = scaler.api.rpartition(".")[2]
+        name = scaler.api.rpartition(".")[2] or text_of(scaler.call.func)
         yield Declaration(document.path, document.span(scaler.call), TORCH, name, "scaler", value, condition=condition)
 
 

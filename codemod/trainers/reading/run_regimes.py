@@ -24,7 +24,8 @@ IDLE = (None, "false", "null", "no", "auto")
 """Values of settings that leave it to others what is computed in."""
 SAID = ("weights", "option", "constant", "argument", "entry", "flag", "island")
 """Roles of what states a precision without saying where it acts."""
-OFF = ("false", "no", "none", "off", "float32", "fp32", "float64", "32")
+UNSET = ("None", "null")
+OFF = ("false", "no", "off", "float32", "fp32", "float64", "32")
 
 
 def regime_of_code(items: Sequence[Declaration]) -> str:
@@ -49,7 +50,7 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
     if halves:
         return halves[0] if len(stated) == 1 else "unknown"
     said = [item for item in items if item.role in SAID and (item.role != "island" or item.regime)]
-    said = [item for item in said if item.condition != NOT_TRAINED]
+    said = [item for item in said if item.condition != NOT_TRAINED and item.value not in UNSET]
     return "fp32" if said and all(map(_is_off, said)) else "unknown"
 
 
