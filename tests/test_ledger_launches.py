@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from precfix.codemod.outcome import RunReport
+from precfix.codemod.outcome import MoveState, RunReport
 
+from .fixture_cases import all_rules
 from .test_audited_runs import read, said
+from .test_moving import moved
 
 TRAINS = """
 import argparse
@@ -324,3 +326,73 @@ def test_a_number_of_digits_is_no_precision(tmp_path: Path) -> None:
     code = f"import argparse\n\nparser = argparse.ArgumentParser()\n{declared}parser.parse_args()\n"
     found = read(tmp_path, {"train.py": code})
     assert [(item.key, item.value) for item in found.declarations] == [("precision", "16")]
+
+
+BY_PART = """
+import argparse
+
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--precision", default="{default}")
+args = parser.parse_args()
+dtype = torch.bfloat16 if {test} else torch.float16
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+with torch.autocast("cuda", dtype=dtype):
+    loss = net(torch.ones(2, 4).cuda()).sum()
+loss.backward()
+optimizer.step()
+"""
+EITHER = '"bf16" in args.precision or args.precision == "amp_bfloat16"'
+
+
+@pytest.mark.parametrize(
+    ("default", "test", "regime"),
+    [
+        ("amp_bf16", EITHER, "bf16-mixed"),
+        ("amp_bfloat16", EITHER, "bf16-mixed"),
+        ("amp_bf16", '"bf16" in args.precision', "bf16-mixed"),
+        ("amp_bf16", '"bf16" in args.precision or args.brain', "unknown"),
+        ("amp_bf16", '"bf16" in args.features', "unknown"),
+    ],
+)
+def test_a_part_of_a_word_picks_a_dtype(default: str, test: str, regime: str, tmp_path: Path) -> None:
+    found = read(tmp_path, {"train.py": BY_PART.format(default=default, test=test)})
+    assert [run.regime for run in (*found.runs, *found.elsewhere)] == [regime]
+
+
+SHARDED = """
+import argparse
+
+import torch
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--precision", default="bf16")
+parser.add_argument("--fsdp", action="store_true")
+args = parser.parse_args()
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+kind = None
+if args.fsdp:
+    if args.precision in ("amp", "fp16"):
+        kind = torch.float16
+    elif args.precision in ("amp_bf16", "bf16"):
+        kind = torch.bfloat16
+    fully_shard(net, mp_policy=MixedPrecisionPolicy(param_dtype=kind))
+dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}[args.precision]
+with torch.autocast("cuda", dtype=dtype):
+    loss = net(torch.ones(2, 4).cuda()).sum()
+loss.backward()
+optimizer.step()
+"""
+
+
+def test_a_policy_that_the_word_of_the_run_picks_holds_nothing_back(tmp_path: Path) -> None:
+    files = {"train.py": SHARDED, "run.sh": "python train.py --precision bf16\n", "requirements.txt": "torch>=2.6\n"}
+    found = read(tmp_path / "read", files)
+    assert [(run.path, run.regime) for run in found.runs] == [("run.sh", "bf16-mixed")]
+    report, runs = moved(tmp_path / "moved", all_rules(), files)
+    assert runs["run.sh"].state is MoveState.THERE
+    assert not [item for item in report.remaining if item.code == "PF001"]

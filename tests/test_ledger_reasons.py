@@ -118,5 +118,6 @@ def test_a_scaler_without_a_region_has_a_name_and_a_reason(tmp_path: Path) -> No
     """
     _, runs = moved(tmp_path, all_rules(), {"train.py": code, "scaling.py": scaling})
     said = [place.message for place in runs["train.py"].why]
-    assert said and all(message.endswith("see what computes in float16") for message in said)
+    assert said
+    assert all(message.endswith("see what computes in float16") for message in said)
     assert not any(message.startswith(" ") for message in said)

@@ -127,12 +127,15 @@ def _report(
     settled = {item for item in left_open if (item.path, item.span.row) in followed_there}
     entries = [entry for entry in entries if entry.declaration not in settled]
     decided = [entry.declaration for entry in entries]
+    picked = [member for member in run.members if member.is_picked]
+    branches = {(item.place.path, item.place.span.row) for member in picked for item in member.scope.settings}
+    deciding = [item for item in decided if (item.path, item.span.row) not in branches]
     own = [item for item in said_by_code if not _is_stated(item, decided)]
     standing = standing_of(run, own) if winner is None else {}
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
     regime = winner.regime if winner is not None else None
     if regime is None:
-        regime = "unknown" if any(map(_decides, decided)) else regime_of_run(run, own)
+        regime = "unknown" if any(map(_decides, deciding)) else regime_of_run(run, own)
     if regime == "unknown" and own and all(item.role == "cast" for item in own) and _are_off(decided):
         regime = "fp32"
     default, other = otherwise(run, own, regime) if winner is None else ("", "")
