@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from precfix.codemod.outcome import RunReport
+from precfix.codemod.outcome import MoveState, RunReport
 
-from .test_audited_runs import read
+from .fixture_cases import all_rules
+from .test_audited_runs import read, said
+from .test_moving import moved
 
 TRAINS = """
 import argparse
@@ -161,6 +163,239 @@ def test_a_file_is_a_run_with_those_that_it_builds_on_unless_it_only_predicts(
     large, base = told.entries
     assert (large.declaration.path, large.status) == ("configs/large.yaml", "wins")
     assert (base.declaration.path, base.status) == ("configs/base.yaml", "overridden")
+
+
+CONFIG = """
+class Node(dict):
+    pass
+
+
+_C = Node()
+_C.AMP = True
+_C.SEED = 1
+
+
+def config_of(args):
+    config = Node(_C)
+    if args.disable_amp:
+        config.AMP = False
+    return config
+"""
+BY_CONFIG = """
+import argparse
+
+import torch
+
+from config import config_of
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--disable_amp", action="store_true")
+config = config_of(parser.parse_args())
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+with torch.autocast("cuda", dtype=torch.float16, enabled=config.AMP):
+    loss = net(torch.ones(2, 4).cuda()).sum()
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+"""
+
+
+@pytest.mark.parametrize(("default", "shown"), [("True", "fp16-mixed"), ("False", "fp32; fp16-mixed with AMP")])
+def test_a_default_counts_and_not_what_a_branch_makes_of_it(default: str, shown: str, tmp_path: Path) -> None:
+    other = {"True": "False", "False": "True"}[default]
+    config = CONFIG.replace("_C.AMP = True", f"_C.AMP = {default}").replace(
+        "config.AMP = False", f"config.AMP = {other}"
+    )
+    found = read(tmp_path, {"config.py": config, "train.py": BY_CONFIG})
+    assert [run.shown for run in found.runs] == [shown]
+    rows = {entry.declaration.span.row for entry in found.runs[0].entries if entry.declaration.path == "config.py"}
+    assert rows == {6, 13}
+
+
+EVALUATED = """
+import torch
+from transformers import Trainer, TrainingArguments
+
+from nets import net, rows
+
+trainer = Trainer(net, TrainingArguments("out"))
+trainer.train()
+for row in rows:
+    with torch.autocast("cuda", dtype=torch.float16):
+        with torch.no_grad():
+            print(net(row))
+"""
+
+
+def test_a_region_without_gradients_says_nothing_of_training(tmp_path: Path) -> None:
+    assert said(read(tmp_path, {"train.py": EVALUATED}).runs) == {"train.py": "unknown"}
+    kept = EVALUATED.replace("        with torch.no_grad():\n            print", "        print")
+    assert said(read(tmp_path, {"train.py": kept}).runs) == {"train.py": "fp16-mixed"}
+
+
+POLICIES = """
+import torch
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
+
+from nets import net
+
+half = MixedPrecision(param_dtype=torch.float16)
+brain = MixedPrecision(param_dtype=torch.bfloat16)
+
+
+def policy(cfg):
+    return half if cfg.use_fp16 else brain
+
+
+def main(cfg):
+    model = FullyShardedDataParallel(net, mixed_precision=policy(cfg))
+    model(torch.ones(2)).sum().backward()
+
+
+if __name__ == "__main__":
+    main(None)
+"""
+
+
+def test_of_two_policies_to_choose_from_the_first_is_not_the_one(tmp_path: Path) -> None:
+    assert said(read(tmp_path, {"train.py": POLICIES}).runs) == {"train.py": "unknown"}
+    one = POLICIES.replace("brain = MixedPrecision(param_dtype=torch.bfloat16)", "brain = None")
+    assert said(read(tmp_path / "one", {"train.py": one}).runs) == {"train.py": "fp16-mixed"}
+
+
+TWO_MODELS = """
+import torch
+from transformers import AutoModel
+
+policy = AutoModel.from_pretrained("gpt2", torch_dtype=torch.float32)
+reference = AutoModel.from_pretrained("gpt2", torch_dtype=torch.float16)
+optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
+loss = policy(torch.ones(2)).sum() - reference(torch.ones(2)).sum()
+loss.backward()
+optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        (TWO_MODELS, "fp32"),
+        (TWO_MODELS.replace("torch.float32", "torch.bfloat16"), "bf16-true"),
+        (TWO_MODELS.replace("reference", "other").replace("torch.float32", "torch.bfloat16"), "unknown"),
+        (
+            TWO_MODELS.replace("reference", "other")
+            .replace("torch.float32", "torch.bfloat16")
+            .replace("loss =", "other.requires_grad_(False)\nloss ="),
+            "bf16-true",
+        ),
+    ],
+)
+def test_the_weights_that_are_not_trained_do_not_decide(code: str, shown: str, tmp_path: Path) -> None:
+    (run,) = read(tmp_path, {"train.py": code}).runs or read(tmp_path, {"train.py": code}).elsewhere
+    assert run.shown == shown
+    assert len(run.entries) == 2
+
+
+ORTHOGONAL = """
+import torch
+
+
+def orthogonal(G):
+    X = G.bfloat16()
+    return X / X.norm()
+
+
+class Muon(torch.optim.Optimizer):
+    def step(self):
+        for group in self.param_groups:
+            for each in group["params"]:
+                each.data.add_(orthogonal(each.grad).to(each.dtype), alpha=-0.1)
+"""
+
+
+def test_a_cast_inside_an_optimizer_is_told_as_that(tmp_path: Path) -> None:
+    files = {"muon.py": ORTHOGONAL, "train.py": LOOP.replace("layer", "muon").replace("Scale", "Muon")}
+    (cast,) = [entry for run in read(tmp_path, files).elsewhere for entry in run.entries]
+    assert cast.declaration.condition == "inside an optimizer"
+
+
+def test_a_number_of_digits_is_no_precision(tmp_path: Path) -> None:
+    flags = '"--int_precision", type=int, default=20', '"--precision", type=int, default=16'
+    declared = "".join(f"parser.add_argument({flag})\n" for flag in flags)
+    code = f"import argparse\n\nparser = argparse.ArgumentParser()\n{declared}parser.parse_args()\n"
+    found = read(tmp_path, {"train.py": code})
+    assert [(item.key, item.value) for item in found.declarations] == [("precision", "16")]
+
+
+BY_PART = """
+import argparse
+
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--precision", default="{default}")
+args = parser.parse_args()
+dtype = torch.bfloat16 if {test} else torch.float16
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+with torch.autocast("cuda", dtype=dtype):
+    loss = net(torch.ones(2, 4).cuda()).sum()
+loss.backward()
+optimizer.step()
+"""
+EITHER = '"bf16" in args.precision or args.precision == "amp_bfloat16"'
+
+
+@pytest.mark.parametrize(
+    ("default", "test", "regime"),
+    [
+        ("amp_bf16", EITHER, "bf16-mixed"),
+        ("amp_bfloat16", EITHER, "bf16-mixed"),
+        ("amp_bf16", '"bf16" in args.precision', "bf16-mixed"),
+        ("amp_bf16", '"bf16" in args.precision or args.brain', "unknown"),
+        ("amp_bf16", '"bf16" in args.features', "unknown"),
+    ],
+)
+def test_a_part_of_a_word_picks_a_dtype(default: str, test: str, regime: str, tmp_path: Path) -> None:
+    found = read(tmp_path, {"train.py": BY_PART.format(default=default, test=test)})
+    assert [run.regime for run in (*found.runs, *found.elsewhere)] == [regime]
+
+
+SHARDED = """
+import argparse
+
+import torch
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--precision", default="bf16")
+parser.add_argument("--fsdp", action="store_true")
+args = parser.parse_args()
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+kind = None
+if args.fsdp:
+    if args.precision in ("amp", "fp16"):
+        kind = torch.float16
+    elif args.precision in ("amp_bf16", "bf16"):
+        kind = torch.bfloat16
+    fully_shard(net, mp_policy=MixedPrecisionPolicy(param_dtype=kind))
+dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}[args.precision]
+with torch.autocast("cuda", dtype=dtype):
+    loss = net(torch.ones(2, 4).cuda()).sum()
+loss.backward()
+optimizer.step()
+"""
+
+
+def test_a_policy_that_the_word_of_the_run_picks_holds_nothing_back(tmp_path: Path) -> None:
+    files = {"train.py": SHARDED, "run.sh": "python train.py --precision bf16\n", "requirements.txt": "torch>=2.6\n"}
+    found = read(tmp_path / "read", files)
+    assert [(run.path, run.regime) for run in found.runs] == [("run.sh", "bf16-mixed")]
+    report, runs = moved(tmp_path / "moved", all_rules(), files)
+    assert runs["run.sh"].state is MoveState.THERE
+    assert not [item for item in report.remaining if item.code == "PF001"]
 
 
 OPTIONAL = """

@@ -28,6 +28,8 @@ Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
 SCALER_UNDER_BF16 = "PF101"
 """The rule that takes a scaler away."""
 OFF = "mixed precision is declared off for this run"
+NOT_ON = "nothing switches mixed precision on for this run"
+NO_REGION = "no region was found that this is for, see what computes in float16"
 BY_HAND = "no automatic edit is known, change it by hand"
 WORD = re.compile(r"[a-z0-9]+")
 SET, DEFAULTS = ("entry", "flag", "variable", "argument"), ("option", "fallback")
@@ -218,7 +220,7 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
 
 
 def _start(run: RunReport) -> Place:
-    said = OFF if run.regime == FP32 else "change it by hand: no automatic edit is known for this run"
+    said = NOT_ON if run.regime == FP32 else "change it by hand: no automatic edit is known for this run"
     return Place(run.path, Span(run.row, 1, run.row, 1), said)
 
 
@@ -258,10 +260,13 @@ def _stated(each: Verdict, target: Target) -> list[Place]:
         named = (item for item in told if named_by(item) in others)
         found = [item for item in named if item.role in SET or (item.role in DEFAULTS and not item.feeds)]
         found += [item for item in told if FP16 in others and _scales(item)]
-    return [
-        Place(item.path, item.span, f"{item.key} is {item.value}: {OFF if item.regime == FP32 else BY_HAND}")
-        for item in found
-    ]
+    return [Place(item.path, item.span, f"{item.key} is {item.value}: {_reason(item)}") for item in found]
+
+
+def _reason(item: Declaration) -> str:
+    if item.regime == FP32:
+        return OFF
+    return NO_REGION if item.role == "scaler" else BY_HAND
 
 
 def _scales(item: Declaration) -> bool:
@@ -272,6 +277,8 @@ def _scales(item: Declaration) -> bool:
 def _asks_for_another(entry: RunEntry, target: Target) -> bool:
     """Whether a declaration names another 16-bit dtype than the target computes in, or another regime."""
     item = entry.declaration
+    if item.role == "island":
+        return False
     if item.regime:
         return item.regime != target.regime and entry.status != "overridden"
     if item.role != "compute" and item.condition:

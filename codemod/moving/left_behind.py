@@ -15,6 +15,7 @@ from ..torch.scalers import scalers
 from ..trainers.reading.configs import opened
 from ..trainers.reading.run_files import is_built_config
 from ..trainers.reading.run_settings import TEXT
+from ..trainers.reading.stated_casts import NOT_TRAINED
 from ..trainers.reading.stated_words import speaks
 from .pairs import Pair
 
@@ -46,7 +47,7 @@ def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
     moved = {_last(entry.declaration.key) for entry in entries if entry.status == "wins"}
     told = [entry.declaration for entry in entries]
     arrived = {(item.path, _last(item.key)) for item in told if dtype_of(item) in {*HALVES} - others}
-    found = [item for item in told if item.role in ("weights", "cast") and not item.condition]
+    found = [item for item in told if item.role in ("weights", "cast") and item.condition in ("", NOT_TRAINED)]
     found += [entry.declaration for entry in entries if _counts(after, entry, moved, arrived)]
     stays = [item for item in found if dtype_of(item) in others]
     paths = {item.path for item in stays}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from ..source.project import Project
-from ..torch.dtypes import TORCH_DTYPES, Constant, Dtype, Given, as_dtype
+from ..torch.dtypes import DTYPE_WORDS, TORCH_DTYPES, Constant, Dtype, Given, as_dtype
 from .bindings import values_at
 from .exits import earlier_tests
 from .names import ModuleNames, Scope, attribute_chain
@@ -15,6 +16,12 @@ from .paths import guards
 MAX_DEPTH = 10
 SWITCHES = ("enabled", "enable", "active", "on", "use")
 """How settings are called that switch something on, whatever it is."""
+
+
+WORD = re.compile(r"[\w.+-]{1,40}")
+"""What can be the value of a setting."""
+OF_WORDS = ("precision", "dtype")
+"""How the names of settings end whose value is a word for a dtype."""
 
 
 class Conditions:
@@ -56,8 +63,9 @@ class Conditions:
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.given(test.operand, not holds)
         if isinstance(test, ast.BoolOp):
+            each = [self.given(value, holds) for value in test.values]
             decisive = isinstance(test.op, ast.And) == holds
-            return tuple(item for value in test.values for item in self.given(value, holds)) if decisive else ()
+            return tuple(item for found in each for item in found) if decisive else _any_of(each)
         scope = self.module.scope_of(test)
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             return self._comparison(test, holds, scope)
@@ -76,9 +84,20 @@ class Conditions:
         elif isinstance(operator, ast.In | ast.NotIn) and isinstance(right, ast.Tuple | ast.List | ast.Set):
             values = tuple(value for item in right.elts for value in self.operand_values(item))
             equal = isinstance(operator, ast.In) == holds
+        elif isinstance(operator, ast.In | ast.NotIn) and isinstance(left, ast.Constant) and _is_word(right):
+            values, equal = self._words_with(left.value), isinstance(operator, ast.In) == holds
+            left = right
         else:
             return ()
         return (Given(ast.unparse(left), values, equal, left, scope),) if values else ()
+
+    def _words_with(self, part: object) -> tuple[Constant, ...]:
+        """The words of the module, and those for dtypes, that hold a part: of ``"bf16" in args.precision``."""
+        if not isinstance(part, str) or part not in DTYPE_WORDS:
+            return ()
+        strings = (node.value for node in self.module.of_type(ast.Constant) if isinstance(node.value, str))
+        known = (word for word in (*strings, *DTYPE_WORDS) if part in word and WORD.fullmatch(word))
+        return tuple(dict.fromkeys(known))
 
     def operand_values(self, node: ast.expr) -> tuple[Constant, ...]:
         """The constant a comparison is made with: a literal, a torch dtype, or an enum member that names a dtype."""
@@ -194,3 +213,18 @@ def excludes(given: Given, others: Sequence[Given]) -> bool:
         if given.equal != other.equal and mine == theirs:
             return True
     return False
+
+
+def _is_word(node: ast.expr) -> bool:
+    chain = attribute_chain(node)
+    return chain is not None and chain[-1].endswith(OF_WORDS)
+
+
+def _any_of(alternatives: Sequence[tuple[Given, ...]]) -> tuple[Given, ...]:
+    """What at least one of several tests says: where all compare the same thing, that it is one of their values."""
+    found = [item for group in alternatives for item in group]
+    same = len({item.text for item in found}) == 1 and all(len(group) == 1 for group in alternatives)
+    if not same or not all(item.equal for item in found):
+        return ()
+    values = tuple(dict.fromkeys(value for item in found for value in item.values))
+    return (Given(found[0].text, values, True, found[0].node, found[0].scope),)

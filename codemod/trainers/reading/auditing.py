@@ -124,7 +124,7 @@ def _report(
             declaration = declaration_of(member.scope, setting)
             status, note = _status(member, setting, winner, weaker, said)
             entries.append(RunEntry(declaration, member.link, status, note))
-            if setting.value is not None and setting.key.role != "compute":
+            if setting.value is not None and setting.key.role != "compute" and member not in run.offered:
                 effective.setdefault(setting.key.role, setting.value)
     said_by_code = list(_code_of(project, run, code))
     followed_there = {(item.path, item.span.row) for item in said_by_code if item.feeds and item.regime}
@@ -134,12 +134,15 @@ def _report(
     decided = [entry.declaration for entry in entries]
     overridden = {entry.declaration for entry in entries if entry.status == "overridden"}
     said_here = [replace(item, value=OFF) if item in off else item for item in decided if item not in overridden]
+    picked = [member for member in run.members if member.is_picked]
+    branches = {(item.place.path, item.place.span.row) for member in picked for item in member.scope.settings}
+    deciding = [item for item in said_here if (item.path, item.span.row) not in branches]
     own = [item for item in said_by_code if not _is_stated(item, decided)]
     standing = standing_of(run, own) if winner is None else {}
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
     regime = winner.regime if winner is not None else None
     if regime is None:
-        regime = "unknown" if any(map(_decides, said_here)) else regime_of_run(run, own)
+        regime = "unknown" if any(map(_decides, deciding)) else regime_of_run(run, own)
     if regime == "unknown" and all(map(_states_nothing, own)) and _are_off(said_here):
         regime = "fp32"
     default, other = otherwise(run, own, regime) if winner is None else ("", "")

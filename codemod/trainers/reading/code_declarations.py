@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ...model import Span
 from ...outcome import Declaration
 from ...purpose.files import is_test
+from ...purpose.steps import carries_nothing_back
 from ...purpose.training import training_modules
 from ...python.names import ModuleNames, names_of
 from ...python.options import speaking_options
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
-from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, dtype_scenarios, runs_without_gradients
+from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, dtype_scenarios
 from ...torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
 from ...torch.machine_tests import picked_by_machine
 from ...torch.scalers import scalers
 from .followed import BY_MACHINE, casts_of_models, followed_declarations
 from .region_switches import condition_of
+from .source import NUMBERS
 from .stated_apex import stated_apex, stated_hooks
-from .stated_casts import stated_casts
+from .stated_casts import frozen_load, stated_casts
 from .stated_commands import stated_commands
 from .stated_values import stated_values
 from .stated_words import text_of
@@ -82,7 +85,7 @@ def _regions(project: Project) -> Iterator[Declaration]:
         by_machine = item.dtype_node is not None and picked_by_machine(project, item.module, item.dtype_node)
         if told and values - {FP32} == {BF16, FP16} and by_machine:
             regime, shown = MIXED[BF16], f"{BF16.name} {BY_MACHINE}"
-        if document.path in trained and runs_without_gradients(item):
+        if document.path in trained and carries_nothing_back(item):
             regime = ""  # it says nothing of the training step beside it
         role = "compute"
         if item.switched_off:  # beside nothing else it says that a training step computes in float32
@@ -129,7 +132,7 @@ def _scalers(project: Project) -> Iterator[Declaration]:
             value = "on"
             plain = node is None or isinstance(node, ast.Constant)
             condition = "" if plain else f"enabled={text_of(node)}"
-        name = scaler.api.rpartition(".")[2]
+        name = scaler.api.rpartition(".")[2] or text_of(scaler.call.func)
         yield Declaration(document.path, document.span(scaler.call), TORCH, name, "scaler", value, condition=condition)
 
 
@@ -138,7 +141,8 @@ def _loads(module: ModuleNames) -> Iterator[Declaration]:
         for call in module.calls_by_name.get(loader, ()):
             for keyword in call.keywords:
                 if keyword.arg in LOAD_KEYS:
-                    yield _stated(module, keyword.value, f"{loader}({keyword.arg}=)", "weights")
+                    told = _stated(module, keyword.value, f"{loader}({keyword.arg}=)", "weights")
+                    yield replace(told, condition=frozen_load(module, call))
 
 
 def _options(project: Project, module: ModuleNames) -> Iterator[Declaration]:
@@ -146,11 +150,16 @@ def _options(project: Project, module: ModuleNames) -> Iterator[Declaration]:
         if "device" in name or "accelerator" in name:
             continue
         for option in options:
-            if isinstance(option.default, ast.Constant):
+            if isinstance(option.default, ast.Constant) and not _counts_digits(option.default.value):
                 yield _stated(module, option.default, name, "option")
             elif option.default is None and option.switch is not None:
                 span, value = module.document.span(option.node), str(option.switch).lower()
                 yield Declaration(module.document.path, span, TORCH, name, "option", value)
+
+
+def _counts_digits(value: object) -> bool:
+    """Whether a default is a number of digits or places: ``--int_precision 20``."""
+    return type(value) is int and value not in NUMBERS
 
 
 def _stated(module: ModuleNames, node: ast.expr, key: str, role: str) -> Declaration:

@@ -27,7 +27,7 @@ from .region_switches import TESTS, condition_of, is_fixed_off, switches_of
 from .setting_reads import is_of_settings, read_of
 from .source import Source, literal_source
 from .stated_apex import followed_levels
-from .stated_casts import is_model
+from .stated_casts import frozen, frozen_load, is_model
 from .stated_words import shortened
 
 MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
@@ -52,6 +52,8 @@ class Acting:
     title: str
     role: str
     knobs: tuple[Knob, ...]
+    condition: str = ""
+    """What must hold for it to count."""
 
     @property
     def where(self) -> str:
@@ -94,7 +96,7 @@ def _loads(project: Project) -> Iterator[Acting]:
                     if keyword.arg in LOAD_KEYS and not isinstance(keyword.value, ast.Constant):
                         scenarios: tuple[Scenario, ...] = scenarios_of(project, module, keyword.value)
                         knobs = knobs_of(project, module, scenarios, keyword.value)
-                        yield Acting(module, keyword.value, name, "weights", knobs)
+                        yield Acting(module, keyword.value, name, "weights", knobs, frozen_load(module, call))
 
 
 def casts_of_models(project: Project) -> tuple[tuple[ast.Call, Acting], ...]:
@@ -115,7 +117,8 @@ def _casts(project: Project) -> Iterator[tuple[ast.Call, Acting]]:
             for node in (*call.args, *(item.value for item in call.keywords if item.arg in LOAD_KEYS)):
                 if isinstance(node, ast.Name | ast.Attribute) and "dtype" in ast.unparse(node):
                     knobs = knobs_of(project, module, scenarios_of(project, module, node), node)
-                    yield call, Acting(module, node, f"{ast.unparse(call.func)}()", "weights", knobs)
+                    condition = frozen(module, call.func.value)
+                    yield call, Acting(module, node, f"{ast.unparse(call.func)}()", "weights", knobs, condition)
 
 
 def _declared(acting: Acting, knob: Knob, sources: Iterable[Source]) -> Iterator[Declaration]:
@@ -132,7 +135,7 @@ def _declared(acting: Acting, knob: Knob, sources: Iterable[Source]) -> Iterator
         value = source.text or str(source.value).lower()
         role = acting.role if source.kind in (*GIVEN, "constant") else "option"
         place = (source.path, source.span, "torch", source.key)
-        condition = BY_MACHINE if source.is_tested or source.value in knob.by_machine else ""
+        condition = BY_MACHINE if source.is_tested or source.value in knob.by_machine else acting.condition
         yield Declaration(*place, role, shortened(value), regime, condition, _way(acting, knob, source))
 
 
@@ -156,15 +159,19 @@ def _switched(project: Project) -> Iterator[Declaration]:
         dtype = next(iter(values)) if len(values) == 1 else None
         on = MIXED.get(dtype, "") if isinstance(dtype, Dtype) else ""
         row = region.module.document.span(region.node).row
-        for node, is_on, source in _switching(project, region):
+        told = list(_switching(project, region))
+        plain = any(not source.picked_by for _, _, source in told)
+        asked = any(source.kind == "option" for _, _, source in told)
+        for node, is_on, source in told:
             if is_on and not on and isinstance(source.value, str):
                 continue  # the same word says which dtype, and is told for that
+            decides = not (plain and source.picked_by) and not (asked and source.kind == "field")
             is_absent = source.kind == "flag" and source.entry is None
             yield Declaration(
                 *(source.path, source.span, "torch", source.key),
                 "compute" if source.kind in (*GIVEN, "constant") else "option",
                 NOT_GIVEN if is_absent else str(source.value).lower(),
-                on if is_on else "fp32",
+                (on if is_on else "fp32") if decides else "",
                 condition,
                 f"feeds {ast.unparse(node)}, autocast ({region.module.path}:{row})",
             )

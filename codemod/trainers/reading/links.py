@@ -120,15 +120,24 @@ def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> It
         return
     yield from entries_read(question.project, read)
     yield from pairs_given(question.project, read.parts, programs_of(question.project, read.module))
-    for option in () if read.of_environment else declared_options(question.project, read.module, read.name):
+    options = () if read.of_environment else declared_options(question.project, read.module, read.name)
+    always = any(option.kind == "field" and not _branch_of(option) for option in options)
+    for option in options:
         yield from _as_taken(option, values_given(question.project, option))
         calls = constructions_of(question.project, option)
         passed = [(caller, value) for caller, value in calls if value is not None]
         for caller, value in passed:
             yield from (_of_kind(source, "argument", read.name) for source in question.of(caller, value))
         if option.default is not None and option.switch is None and (not calls or len(passed) < len(calls)):
+            test = _branch_of(option) if always else ""
             for source in _as_taken(option, question.of(option.module, option.default)):
-                yield _of_kind(source, option.kind, read.name)
+                yield _of_kind(replace(source, picked_by=source.picked_by or test), option.kind, read.name)
+
+
+def _branch_of(option: Option) -> str:
+    """The test under which a field is given this value: ``if args.disable_amp: config.AMP = False``."""
+    node = option.default if option.kind == "field" else None
+    return " and ".join(_tests_around(option.module, node, option.name)) if node is not None else ""
 
 
 def _as_taken(option: Option, found: Iterable[Source]) -> Iterator[Source]:
@@ -241,16 +250,19 @@ def _picking(step: Bound) -> str:
     A test of the variable itself is no choice, but a default.
     """
     others = [binding for binding in step.rivals if binding is not step.binding]
-    tests = _tests_around(step, step.binding)
-    tests = tests or [f"not ({test})" for binding in others for test in _tests_around(step, binding)]
+    tests = _tests_of(step, step.binding)
+    tests = tests or [f"not ({test})" for binding in others for test in _tests_of(step, binding)]
     return " and ".join(dict.fromkeys(tests)) if others else ""
 
 
-def _tests_around(step: Bound, binding: Binding) -> list[str]:
-    if not isinstance(binding.node, ast.stmt | ast.expr) or binding.kind != "assign":
-        return []
-    around = [guard for guard in guards(step.module, binding.node) if guard.leaving is None]
-    own = [guard for guard in around if not any(_is_named(node, binding.name) for node in ast.walk(guard.test))]
+def _tests_of(step: Bound, binding: Binding) -> list[str]:
+    is_assigned = isinstance(binding.node, ast.stmt | ast.expr) and binding.kind == "assign"
+    return _tests_around(step.module, binding.node, binding.name) if is_assigned else []
+
+
+def _tests_around(module: ModuleNames, node: ast.AST, name: str) -> list[str]:
+    around = [guard for guard in guards(module, node) if guard.leaving is None]
+    own = [guard for guard in around if not any(_is_named(item, name) for item in ast.walk(guard.test))]
     return [ast.unparse(guard.test) if guard.holds else f"not ({ast.unparse(guard.test)})" for guard in own]
 
 

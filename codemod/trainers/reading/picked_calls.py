@@ -36,7 +36,8 @@ def _is_behind(module: ModuleNames, node: ast.AST) -> bool:
 
 
 def _names_precision(test: ast.expr) -> bool:
-    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq):
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq | ast.In):
         return False
-    words = (item.value for item in test.comparators if isinstance(item, ast.Constant))
+    listed = [item for node in test.comparators for item in getattr(node, "elts", [node])]
+    words = (item.value for item in listed if isinstance(item, ast.Constant))
     return any(isinstance(word, str) and not SWITCHING.isdisjoint(words_of(word)) for word in words)

@@ -5,8 +5,10 @@ An import brings a whole module along; a run does not declare what stands in fun
 
 from __future__ import annotations
 
+import ast
+
 from ...purpose.proved_reach import is_reached
-from ...python.names import names_of
+from ...python.names import names_of, root_name
 from ...python.reach import MAX_PARTS, reached
 from ...source.project import Project
 from ..parsers.programs import is_main_guard
@@ -20,7 +22,21 @@ def is_used(project: Project, script: str, path: str, row: int) -> bool:
     if any(first <= row <= last for first, last in project.memo(_rows_of_scripts, path)):
         return False
     spans = project.memo(_used_rows, script)
+    row = project.memo(_rows_of_holders, path).get(row, row)
     return spans is None or any(first <= row <= last for first, last in spans.get(path, ()))
+
+
+def _rows_of_holders(project: Project, path: str) -> dict[int, int]:
+    """For each row at the top of a module that fills an object (``_C.AMP = True``), the row where that is made."""
+    found: dict[int, int] = {}
+    for module in (names_of(project, document) for document in project.python_documents_at([path])):
+        for statement in module.tree.body:
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+            name = root_name(target) if isinstance(target, ast.Attribute | ast.Subscript) else None
+            made = module.module_scope.bindings.get(name or "", ())
+            if made and isinstance(made[0].node, ast.stmt):
+                found[statement.lineno] = made[0].node.lineno
+    return found
 
 
 def _rows_of_scripts(project: Project, path: str) -> list[tuple[int, int]]:

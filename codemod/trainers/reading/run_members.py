@@ -83,11 +83,11 @@ class Run:
     def winner(self) -> Member | None:
         """The member whose regime counts; None when none states one."""
         stating = [member for member in self.members if member.regime is not None]
-        offered = self._offered
-        return next((member for member in stating if member not in offered), stating[0] if stating else None)
+        offered = self.offered
+        return next((member for member in stating if member not in offered), None)
 
     @property
-    def _offered(self) -> tuple[Member, ...]:
+    def offered(self) -> tuple[Member, ...]:
         """Calls of one framework with different precisions: code that has both to choose from decides neither."""
         calls = [member for member in self.members if member.rank == SCRIPT and member.regime is not None]
         asked: dict[str, set[str]] = {}
@@ -105,7 +105,7 @@ class Run:
 
     def _weaker(self) -> Iterator[tuple[Member, Member]]:
         winner = self.winner
-        offered = self._offered
+        offered = self.offered
         for member in self.members if winner is not None and winner not in offered else ():
             regime = member.regime
             if winner is None or member in offered or regime is None:

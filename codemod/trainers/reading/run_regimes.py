@@ -17,13 +17,15 @@ from .programs_started import is_program
 from .run_members import Run
 from .run_settings import OF_WEIGHTS, off_by, regime_of_settings
 from .scopes import Scope, TextOrigin
+from .stated_casts import NOT_TRAINED
 
 TRUE: dict[Dtype | None, str] = {BF16: "bf16-true", FP16: "fp16-true"}
 IDLE = (None, "false", "null", "no", "auto")
 """Values of settings that leave it to others what is computed in."""
 SAID = ("weights", "option", "constant", "argument", "entry", "flag", "island")
 """Roles of what states a precision without saying where it acts."""
-OFF = ("false", "no", "none", "off", "float32", "fp32", "float64", "32")
+UNSET = ("None", "null")
+OFF = ("false", "no", "off", "float32", "fp32", "float64", "32")
 
 
 def regime_of_code(items: Sequence[Declaration]) -> str:
@@ -38,14 +40,17 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
         half = as_dtype(constants.get(item.key, item.value))
         is_other = half in TRUE and as_dtype(item.value) in TRUE and half != as_dtype(item.value)
         constants[item.key] = "" if is_other or constants.get(item.key) == "" else item.value
+    weights = [item for item in items if item.role == "weights" and item.condition != NOT_TRAINED]
+    weights = weights or [item for item in items if item.role == "weights"]
     followed = {item.regime for item in items if item.feeds and item.regime in OF_WEIGHTS}
-    stated = {_dtype(item, constants) for item in items if item.role == "weights"}
+    stated = {_dtype(item, constants) for item in weights}
     if stated == {None} and len(followed) == 1:
         return followed.pop()
     halves = [TRUE[dtype] for dtype in stated if dtype in TRUE]
     if halves:
-        return halves[0] if len(halves) == 1 and None not in stated else "unknown"
+        return halves[0] if len(stated) == 1 else "unknown"
     said = [item for item in items if item.role in SAID and (item.role != "island" or item.regime)]
+    said = [item for item in said if item.condition != NOT_TRAINED and item.value not in UNSET]
     return "fp32" if said and all(map(_is_off, said)) else "unknown"
 
 

@@ -15,6 +15,7 @@ from .program_files import files_named, words_of_script
 from .region_switches import ENABLED
 from .run_members import Run
 from .setting_reads import names_read
+from .stated_casts import NOT_TRAINED
 
 OF_WEIGHTS = ("bf16-true", "fp16-true")
 HOLDING = re.compile(r"\s*(?:export\s+|local\s+|readonly\s+|declare\s+(?:-\w+\s+)?)?(?P<name>\w+)\+?=[(\"\']")
@@ -59,7 +60,7 @@ def off_by(run: Run, items: Sequence[Declaration]) -> tuple[Declaration, ...]:
 
 
 def _is_switch(item: Declaration) -> bool:
-    return bool(item.feeds) and item.condition.startswith(ENABLED)
+    return bool(item.feeds and item.regime) and item.condition.startswith(ENABLED)
 
 
 def standing_of(run: Run, items: Iterable[Declaration]) -> dict[Declaration, str]:
@@ -75,6 +76,7 @@ def standing_of(run: Run, items: Iterable[Declaration]) -> dict[Declaration, str
 def _by_strength(run: Run, items: Iterable[Declaration]) -> list[list[Declaration]]:
     """The command line's settings, those of files, and defaults, as far as there are any; of weights only if alone."""
     steering = [item for item in items if item.feeds and item.regime and not _is_switch(item)]
+    steering = [item for item in steering if item.condition != NOT_TRAINED] or steering
     return _strongest(run, [item for item in steering if item.regime not in OF_WEIGHTS] or steering)
 
 

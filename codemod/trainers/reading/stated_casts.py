@@ -32,6 +32,12 @@ MODELS = frozenset(_MODELS.split())
 """Last words of names that stand for models and their parts rather than tensors."""
 
 
+NOT_TRAINED = "not trained"
+"""The condition of the dtype of a model beside the trained one."""
+REFERENCE = frozenset({"ref", "reference", "teacher", "frozen"})
+"""Words of names of such models."""
+
+
 def stated_casts(project: Project, module: ModuleNames) -> Iterator[Declaration]:
     """Every such cast of one module."""
     for name in CASTS:
@@ -41,7 +47,7 @@ def stated_casts(project: Project, module: ModuleNames) -> Iterator[Declaration]
                 key = f"{text_of(call.func.value)}.{name}()"
                 role = "weights" if is_model(call.func.value) else "cast"
                 told = Declaration(module.document.path, _span(module, call), "torch", key, role, value)
-                yield replace(told, condition=condition_of(module, call))
+                yield replace(told, condition=condition_of(module, call) or frozen(module, call.func.value))
 
 
 def stated_tensors(module: ModuleNames, call: ast.Call) -> Iterator[Declaration]:
@@ -56,15 +62,40 @@ def stated_tensors(module: ModuleNames, call: ast.Call) -> Iterator[Declaration]
             yield Declaration(*place, "cast", value, condition=condition_of(module, call))
 
 
+def frozen(module: ModuleNames, model: ast.expr) -> str:
+    """The condition of a model that is not trained, by its name or as its gradients are switched off; else empty."""
+    text = ast.unparse(model)
+    calls = module.calls_by_name.get("requires_grad_", ())
+    switched = [call for call in calls if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == text]
+    off = [call for call in switched if any(isinstance(item, ast.Constant) and not item.value for item in call.args)]
+    is_off = bool(off) and len(off) == len(switched)
+    return NOT_TRAINED if is_off or not REFERENCE.isdisjoint(words_of(text)) else ""
+
+
+def frozen_load(module: ModuleNames, call: ast.Call) -> str:
+    """The same for the model that a load makes."""
+    statement = module.statement_of(call)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return frozen(module, targets[0]) if len(targets) == 1 else ""
+
+
 def condition_of(module: ModuleNames, call: ast.Call) -> str:
     """The test of a precision under which a call is made: ``if args.bf16``; or the stage that it is made in."""
     name = getattr(module.scope_of(call).node, "name", "")
     if name.startswith(OTHER_STAGES):
         return f"in {name}()"
+    places = [call, *module.calls_by_name.get(name, ())]
+    if any(_is_optimizer(item) for place in places for item in module.ancestors(place)):
+        return "inside an optimizer"
     tests = (guard for guard in reversed(guards(module, call)) if any(map(speaks, name_parts(guard.test))))
     guard = next(tests, None)
     text = f"{'if' if guard.holds else 'if not'} {ast.unparse(guard.test)}" if guard is not None else ""
     return shortened(text)
+
+
+def _is_optimizer(node: ast.AST) -> bool:
+    chains = [attribute_chain(base) or [""] for base in node.bases] if isinstance(node, ast.ClassDef) else []
+    return any(chain[-1].endswith("Optimizer") for chain in chains)
 
 
 def _span(module: ModuleNames, call: ast.Call) -> Span:

@@ -30,7 +30,8 @@ ALIKE = 0.8
 """The share of a file's sections that another one has which is read by the same program."""
 MODEL_KEYS = ("architectures", "model_type")
 """Keys of the ``config.json`` that lies beside a model's weights."""
-_REFERENCE = re.compile(r"\$(?:\{(\w+)(?::?[-=]([^}$]*))?\}|(\w+))")
+REFERENCE = re.compile(r"\$(?:\{(\w+)(?::?[-=]([^}$]*))?\}|(\w+))")
+"""A variable of a shell in a word, with the default that the word names."""
 
 
 def stated_in_texts(project: Project) -> Iterator[Declaration]:
@@ -50,13 +51,20 @@ def _variables(config: ConfigFile) -> Iterator[Declaration]:
     for flag in config.text.entries:
         if flag.kind != "flag" or not speaks(flag.name) or not isinstance(flag.value, str):
             continue
-        for match in _REFERENCE.finditer(flag.value):
+        for match in REFERENCE.finditer(flag.value):
             if match[2] and _states(flag, match[2]):
                 yield _told(config, flag, flag.name, match[2])
-            for other in config.text.entries:
-                value, name = str(other.value), match[1] or match[3]
-                if other.kind == "assignment" and other.name == name and _states(flag, value):
-                    yield _told(config, other, other.name, value)
+        for other in assigned_to(config, flag.value):
+            default = REFERENCE.fullmatch(str(other.value))
+            value = (default[2] or "") if default is not None else str(other.value)
+            if _states(flag, value):
+                yield _told(config, other, other.name, value)
+
+
+def assigned_to(config: ConfigFile, word: str) -> Iterator[Entry]:
+    """What assigns a value to the variables of a word."""
+    names = [match[1] or match[3] for match in REFERENCE.finditer(word)]
+    return (other for other in config.text.entries if other.kind == "assignment" and other.name in names)
 
 
 def _own_flags(project: Project, config: ConfigFile) -> Iterator[Declaration]:

@@ -37,6 +37,7 @@ from .handed_values import (
     asks_the_machine,
     edits_at_sources,
 )
+from .origins import is_unset, origin_of
 from .steps import Plan, Step, in_words, plan_of, said
 from .unscaled import UNSCALED, would_be_unscaled
 
@@ -182,8 +183,11 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
             reports.append(_not_asked(scope, step, step.setting))
             continue
         found = edits_at_sources(project, scope, step)
+        if found is None and is_unset(project, scope, step.setting):
+            continue
         if found is None:
-            reports.append(f"{step.setting.name} comes from elsewhere, make it {step.value} there")
+            origin = origin_of(project, scope, step.setting)
+            reports.append(f"{step.setting.name} comes from {origin}, make it {step.value} there")
             half_known = half_known or bool(step.key.means)
         elif found:
             edits += found

@@ -1,0 +1,52 @@
+"""Where a value stands that a place only passes on, as far as it is seen: somebody has to change it there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...source.project import Project
+from ..reading.links import sources, unfollowed_argument
+from ..reading.scopes import Scope, Setting, TextOrigin
+from ..reading.stated_shell import REFERENCE, assigned_to
+
+UNSEEN = "elsewhere"
+MAX_SHOWN = 3
+"""Places that are named."""
+
+
+def origin_of(project: Project, scope: Scope, setting: Setting) -> str:
+    """The places that give a setting its value, in words: ``config.py:8``; ``elsewhere`` where none is seen."""
+    found = list(dict.fromkeys(_places(project, scope, setting)))
+    if not found:
+        return UNSEEN
+    shown = found[:MAX_SHOWN]
+    more = [f"{len(found) - len(shown)} more"] if len(found) > len(shown) else []
+    *first, last = [*shown, *more]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def is_unset(project: Project, scope: Scope, setting: Setting) -> bool:
+    """Whether all that gives a call's argument its value gives None, as an option does that nobody passes."""
+    argument = scope.argument(setting)
+    found = sources(project, *argument) if argument is not None else ()
+    return (
+        argument is not None
+        and bool(found)
+        and all(source.value is None for source in found)
+        and unfollowed_argument(project, *argument) is None
+    )
+
+
+def _places(project: Project, scope: Scope, setting: Setting) -> Iterator[str]:
+    argument = scope.argument(setting)
+    for source in sources(project, *argument) if argument is not None else ():
+        if source.value is not None and not source.is_guessed:
+            yield f"{source.path}:{source.span.row}"
+    if not isinstance(scope.origin, TextOrigin) or scope.origin.section is not None:
+        return
+    config = scope.origin.config
+    entry = config.text.entries[setting.index]
+    for other in assigned_to(config, entry.raw):
+        yield f"{config.document.path}:{config.span(other).row}"
+    if any(match[2] for match in REFERENCE.finditer(entry.raw)):
+        yield f"{config.document.path}:{config.span(entry).row}"

@@ -1,0 +1,123 @@
+"""Why a run is left: the reasons name the place that decides, and say nothing that nobody wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from precfix.codemod.outcome import MoveState
+
+from .fixture_cases import all_rules
+from .test_moving import moved
+
+LOOP = """
+import argparse
+
+import torch
+from accelerate import Accelerator
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--mixed_precision", default=None)
+args = parser.parse_args()
+accelerator = Accelerator({argument})
+net = accelerator.prepare(torch.nn.Linear(2, 2))
+accelerator.backward(net(torch.ones(2, 2)).sum())
+"""
+PASSED = LOOP.format(argument="mixed_precision=args.mixed_precision")
+PLAIN = LOOP.format(argument="")
+
+
+@pytest.mark.parametrize(
+    ("script", "origin"),
+    [
+        ("P=$1\naccelerate launch --mixed_precision $P train.py\n", "run.sh:1"),
+        ("accelerate launch --mixed_precision ${P:-fp16}x train.py\n", "run.sh:1"),
+        ("accelerate launch --mixed_precision $P train.py\n", "elsewhere"),
+    ],
+)
+def test_the_place_that_a_flag_takes_its_value_from_is_named(script: str, origin: str, tmp_path: Path) -> None:
+    _, runs = moved(tmp_path, all_rules(), {"train.py": PLAIN, "run.sh": script})
+    assert runs["run.sh"].state is MoveState.LEFT
+    assert f"--mixed_precision comes from {origin}, make it bf16 there" in runs["run.sh"].why[0].message
+
+
+def test_the_place_that_an_argument_takes_its_value_from_is_named(tmp_path: Path) -> None:
+    code = """
+        import lightning
+
+        from settings import Training
+        from nets import Net
+
+        training = Training()
+        lightning.Trainer(precision=training.precision).fit(Net())
+    """
+    settings = "from pydantic import BaseModel\n\n\nclass Training(BaseModel):\n    precision: int = 32\n"
+    _, runs = moved(tmp_path, all_rules(), {"train.py": code, "settings.py": settings})
+    assert any("precision comes from settings.py:5, make it" in place.message for place in runs["train.py"].why)
+
+
+def test_an_option_that_nobody_passes_states_nothing(tmp_path: Path) -> None:
+    report, runs = moved(tmp_path, all_rules(), {"train.py": PASSED})
+    assert [(row.state, row.why) for row in runs.values()] == [(MoveState.UNSTATED, ())]
+    assert not [item for item in report.remaining if item.code == "PF001"]
+
+
+def test_a_launch_of_an_evaluation_trains_nothing(tmp_path: Path) -> None:
+    line = "accelerate launch --mixed_precision fp16 {}.py\n"
+    files = {"train.py": PLAIN, "evaluate.py": PLAIN, "run_eval.sh": line.format("evaluate")}
+    _, runs = moved(tmp_path, all_rules(), {**files, "run.sh": line.format("train")})
+    assert (runs["run_eval.sh"].state, runs["run_eval.sh"].why) == (MoveState.APART, ())
+    assert runs["run.sh"].state is MoveState.MOVED
+
+
+def test_what_nobody_declares_is_not_said_to_be_off(tmp_path: Path) -> None:
+    code = """
+        import argparse
+
+        import torch
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--use_amp", action="store_true")
+        args = parser.parse_args()
+        net = torch.nn.Linear(2, 2).cuda()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        with torch.autocast("cuda", dtype=torch.float16, enabled=args.use_amp):
+            loss = net(torch.ones(2, 2).cuda()).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    """
+    _, runs = moved(tmp_path, all_rules(), {"train.py": code, "run.sh": "python train.py\n"})
+    why = runs["run.sh"].why[0]
+    assert (why.path, why.message) == ("run.sh", "nothing switches mixed precision on for this run")
+
+
+def test_a_scaler_without_a_region_has_a_name_and_a_reason(tmp_path: Path) -> None:
+    scaling = """
+        import torch
+
+
+        class LossScaler:
+            def __init__(self):
+                self._scaler = torch.cuda.amp.GradScaler()
+
+            def __call__(self, loss, optimizer):
+                self._scaler.scale(loss).backward()
+                self._scaler.step(optimizer)
+                self._scaler.update()
+    """
+    code = """
+        import torch
+
+        from scaling import LossScaler
+
+        net = torch.nn.Linear(2, 2).cuda()
+        loss_scaler = LossScaler()
+        loss_scaler(net(torch.ones(2, 2).cuda()).sum(), torch.optim.SGD(net.parameters(), lr=0.1))
+    """
+    _, runs = moved(tmp_path, all_rules(), {"train.py": code, "scaling.py": scaling})
+    said = [place.message for place in runs["train.py"].why]
+    assert said
+    assert all(message.endswith("see what computes in float16") for message in said)
+    assert not any(message.startswith(" ") for message in said)
