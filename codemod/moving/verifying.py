@@ -128,8 +128,8 @@ def _stays_off(pair: Pair) -> bool:
     """Whether a run has mixed precision switched off, whatever moves in what it shares with others."""
     if pair.before.regime != FP32 or pair.regime != FP32:
         return False
-    said = _winning(pair.before)
-    return any(_is_off(entry) for entry in pair.entries) or (bool(said) and said == _winning(pair.after or pair.before))
+    is_same = _winning(pair.before) == _winning(pair.after or pair.before)
+    return is_same or any(_is_off(entry) for entry in pair.entries)
 
 
 def _winning(run: RunReport) -> set[Declaration]:

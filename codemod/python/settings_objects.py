@@ -27,7 +27,7 @@ def may_hold_settings(project: Project, module: ModuleNames, owner: ast.expr) ->
     holders = _holders(owner)
     if holders[:1] == ["device"]:
         return False
-    if holders in (["self"], ["cls"]) or any(map(_is_named, holders)):
+    if holders in (["self"], ["cls"]) or any(map(_is_named, holders)) or _is_section(module, owner):
         return True
     chain = attribute_chain(owner)
     if chain is not None and (
@@ -51,6 +51,15 @@ def _holders(node: ast.expr) -> list[str]:
             node = node.func
         else:
             return [*found, node.id] if isinstance(node, ast.Name) else found
+
+
+def _is_section(module: ModuleNames, owner: ast.expr) -> bool:
+    """Whether a name stands for a part of settings alone: ``train = config["training"]``."""
+    bindings = module.scope_of(owner).lookup(owner.id) if isinstance(owner, ast.Name) else ()
+    parts = [item.value for item in bindings]
+    return bool(parts) and all(
+        isinstance(part, ast.Subscript | ast.Attribute) and any(map(_is_named, _holders(part.value))) for part in parts
+    )
 
 
 def _is_named(name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...model import Finding
 from ...outcome import Declaration, RunEntry, RunReport
@@ -26,6 +26,7 @@ from .stated_shell import stated_in_texts
 from .stated_words import SHOWN, text_of
 
 ELSEWHERE = "decided elsewhere"
+OFF = "false"
 IMPORTED = "imported by"
 """How the link of what a run only imports begins."""
 WORDS_OF_FAMILY = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
@@ -102,6 +103,7 @@ def _report(
     winner = run.winner
     entries = []
     effective: dict[str, str] = {}
+    off: set[Declaration] = set()
     followed = {
         (item.source.path, item.source.span.row, item.source.key) for member in run.members for item in member.handed
     }
@@ -114,7 +116,10 @@ def _report(
             if any(item.setting is setting for item in member.handed):
                 handed = [item for item in member.handed if item.setting is setting]
                 entries += [_handed(member, item, winner, weaker) for item in handed if _is_written(item)]
-                entries += [RunEntry(each, member.link, "", "") for each in _passed_on(member.scope, setting, handed)]
+                passed = list(_passed_on(member.scope, setting, handed))
+                entries += [RunEntry(each, member.link, "", "") for each in passed]
+                counts = [item.value for item in member.effective_handed if item.setting is setting]
+                off |= {*passed} if set(counts) == {OFF} else set()
                 continue
             declaration = declaration_of(member.scope, setting)
             status, note = _status(member, setting, winner, weaker, said)
@@ -127,13 +132,15 @@ def _report(
     settled = {item for item in left_open if (item.path, item.span.row) in followed_there}
     entries = [entry for entry in entries if entry.declaration not in settled]
     decided = [entry.declaration for entry in entries]
+    overridden = {entry.declaration for entry in entries if entry.status == "overridden"}
+    said_here = [replace(item, value=OFF) if item in off else item for item in decided if item not in overridden]
     own = [item for item in said_by_code if not _is_stated(item, decided)]
     standing = standing_of(run, own) if winner is None else {}
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
     regime = winner.regime if winner is not None else None
     if regime is None:
-        regime = "unknown" if any(map(_decides, decided)) else regime_of_run(run, own)
-    if regime == "unknown" and own and all(item.role == "cast" for item in own) and _are_off(decided):
+        regime = "unknown" if any(map(_decides, said_here)) else regime_of_run(run, own)
+    if regime == "unknown" and all(map(_states_nothing, own)) and _are_off(said_here):
         regime = "fp32"
     default, other = otherwise(run, own, regime) if winner is None else ("", "")
     if regime != "unknown":
@@ -157,6 +164,11 @@ def _trains(project: Project, path: str, modules: Sequence[str], entries: Iterab
 
 def _training_paths(project: Project) -> frozenset[str]:
     return frozenset(module.document.path for module in training_modules(project))
+
+
+def _states_nothing(item: Declaration) -> bool:
+    """Whether it is a cast to what another place says, or the default of a switch that a trainer is passed."""
+    return item.role == "cast" or (item.role == "option" and item.value.lower() in ("true", OFF))
 
 
 def _are_off(decided: Iterable[Declaration]) -> bool:

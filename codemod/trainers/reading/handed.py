@@ -6,11 +6,12 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ...python.names import ModuleNames
 from ...python.options import Option
 from ...source.project import Project
 from .command_options import declared_options
 from .configs import ConfigFile
-from .links import sources, unfollowed_argument
+from .links import asks_for_device, sources, unfollowed_argument
 from .loaded_files import is_passed_only
 from .scopes import CodeOrigin, Scope, Setting, token_of_constant
 from .source import Source, unused_defaults
@@ -65,7 +66,7 @@ def _handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
         argument = scope.argument(setting)
         if argument is None or setting.value is not None or not setting.key.means:
             continue
-        listed = sources(project, *argument)
+        listed = sources(project, *argument) or tuple(_of_device(*argument))
         ignored = unused_defaults(listed)
         is_open = unfollowed_argument(project, *argument) is not None
         for source in listed:
@@ -95,6 +96,13 @@ def _is_of_another(project: Project, item: Handed, launch: Launch, has_own: bool
     if item.source.is_of_line or item.source.kind != "entry" or path in launch.files:
         return False
     return has_own or is_passed_only(project, path)
+
+
+def _of_device(module: ModuleNames, node: ast.expr) -> Iterator[Source]:
+    """``fp16=torch.cuda.is_available()``: on, wherever there is something to train on."""
+    if isinstance(node, ast.Call) and asks_for_device(module, node):
+        document, text = module.document, ast.unparse(node)
+        yield Source("constant", document.path, document.span(node), "", True, text, picked_by=text)
 
 
 def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:

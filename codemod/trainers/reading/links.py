@@ -56,7 +56,7 @@ def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Itera
         checked = _checked(node)
         return question.of(module, checked) if checked is not None else _of_machine(module, node)
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        asked = [item for item in node.values if not _asks_for_device(module, item)]
+        asked = [item for item in node.values if not asks_for_device(module, item)]
         return question.of(module, asked[0]) if len(asked) == 1 else None
     if isinstance(node, ast.Subscript):
         return _setting(question, module, node)
@@ -67,7 +67,7 @@ ASKS_FOR_DEVICE = ("torch.cuda.is_available", "torch.backends.mps.is_available",
 """Calls that ask whether there is an accelerator, not what it can do: the branch for a CPU stays."""
 
 
-def _asks_for_device(module: ModuleNames, node: ast.expr) -> bool:
+def asks_for_device(module: ModuleNames, node: ast.expr) -> bool:
     """``torch.cuda.is_available()``, ``device.type == "cuda"``: what a run on a GPU has."""
     if isinstance(node, ast.Call):
         return module.qualified(node.func) in ASKS_FOR_DEVICE

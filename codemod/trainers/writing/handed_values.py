@@ -65,9 +65,13 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
     found = sources(project, *argument) if argument is not None else ()
     if found and all(source.value is None for source in found) and _launchers_decide(project, scope):
         return ()
-    if only_fallbacks(found) or (argument is not None and unfollowed_argument(project, *argument) is not None):
+    stays = all(token_of_constant(source.value) == step.value == FALSE for source in found)
+    if (only_fallbacks(found) and not stays) or (
+        argument is not None and unfollowed_argument(project, *argument) is not None
+    ):
         return None
     ignored = unused_defaults(found) | _off_beside_others(found, step)
+    ignored |= _off_where_others_are_on(project, scope, step, found)
     picked = [source for source in found if _names_precision(source.picked_by)]
     follows = any(token_of_constant(item.value) == step.value for item in picked) and _decided_beside(project, scope)
     edits: list[Edit] = []
@@ -144,6 +148,16 @@ def _off_beside_others(found: Sequence[Source], step: Step) -> frozenset[Source]
     per_run = [item for item in found if item.kind in OF_A_RUN]
     on = any(regimes[item] not in (None, "fp32") for item in per_run)
     return frozenset(item for item in found if on and regimes[item] == "fp32" != step.key.meaning(step.value))
+
+
+def _off_where_others_are_on(project: Project, scope: Scope, step: Step, found: Sequence[Source]) -> frozenset[Source]:
+    """The same of a switch: where a run has it on, and none has another one on, the others are off on purpose."""
+    if step.value != TRUE or not any(item.value is True and item.kind in OF_A_RUN for item in found):
+        return frozenset()
+    rivals = (scope.argument(item) for item in scope.settings if item.key.means and item is not step.setting)
+    others = (source for rival in rivals if rival is not None for source in sources(project, *rival))
+    is_alone = all(other.value is not True for other in others)
+    return frozenset(item for item in found if is_alone and item.value is False)
 
 
 def _is_an_exception(project: Project, source: Source) -> bool:

@@ -28,6 +28,7 @@ from ..reading.scopes import AUTO, FALSE, Scope, Setting, TextOrigin
 from ..reading.source import Source, only_fallbacks, unused_defaults
 from .added_keys import key_not_taken, read_by_name, value_not_taken
 from .alternatives import one_of_several
+from .counterparts import beside
 from .doubts import why_unproved
 from .edits import edits_of
 from .handed_values import (
@@ -159,11 +160,14 @@ def _by_machine(project: Project, scope: Scope, plan: Plan) -> Plan:
 
 def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | None:
     reports = list(plan.reports)
-    edits: list[Edit] = []
+    other = beside(project, scope, plan)
+    whole, plan = plan, plan.without(other.steps) if other is not None else plan
+    edits: list[Edit] = [*other.edits] if other is not None else []
     half_known = False
-    leading = any(step.key.means for step in plan.steps)
-    settings = [step.setting for step in plan.steps if step.setting is not None]
-    done = in_words(plan.steps)
+    leading = other is not None or any(step.key.means for step in plan.steps)
+    settings = [step.setting for step in whole.steps if step.setting is not None]
+    settings += [step.setting for step in other.steps if step.setting is not None] if other is not None else []
+    done = ", ".join(part for part in (other.done if other is not None else "", in_words(plan.steps)) if part)
     try:
         edits += edits_of(project, scope, plan.steps) if plan.steps else ()
     except EditRefused as refusal:
@@ -199,8 +203,8 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     place = settings[0].place if settings else scope.place
     evidence = tuple(setting.place for setting in settings) if len(settings) > 1 else ()
     effect = f"{done} ({target} was asked for)"
-    needs = tuple(_releases(project, scope, (*plan.steps, *plan.unknown))) if edits else ()
-    unproved = why_unproved(project, scope, plan, target)
+    needs = tuple(_releases(project, scope, (*whole.steps, *whole.unknown))) if edits else ()
+    unproved = why_unproved(project, scope, whole, target) or (other.doubt if other is not None else "")
     command = _only_command(scope, edits)
     said = _message(scope, target, reports)
     aside = not (edits or firm or half_known or leading or plan.reports)

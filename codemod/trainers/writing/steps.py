@@ -33,6 +33,12 @@ class Plan:
     unknown: tuple[Step, ...] = ()
     """Steps for settings whose value is decided elsewhere, or by the machine where nothing can ask it."""
 
+    def without(self, done: Iterable[Step]) -> Plan:
+        """The plan less the steps that something else carries out."""
+        made = tuple(done)
+        steps, unknown = (tuple(step for step in each if step not in made) for each in (self.steps, self.unknown))
+        return Plan(steps, self.reports, unknown)
+
 
 def plan_of(project: Project, scope: Scope, actions: Iterable[Action]) -> Plan:
     """The steps that ``scope`` still needs; none when it says already what the actions want."""

@@ -36,7 +36,7 @@ class _Draft:
     def change(self, setting: Setting, step: Step) -> None:
         entry = self._current.entries[setting.index]
         if step.verb == "rename":
-            self._apply(_renamed(self.text, self._flag_of(setting, entry), step.value))
+            self._apply(renamed(self.text, self._flag_of(setting, entry), step.value))
         elif step.verb == "drop" or (step.value == FALSE and (_is_bare(step, entry) or _is_on_by_itself(step, entry))):
             self._apply(self._current.remove(entry, with_value=not _is_bare(step, entry)))
         else:
@@ -157,7 +157,8 @@ def _is_on_by_itself(step: Step, entry: Entry) -> bool:
     return entry.kind == "flag" and entry.style == "absent" and step.key.default == FALSE
 
 
-def _renamed(text: str, entry: Entry, new: str) -> ReplaceText:
+def renamed(text: str, entry: Entry, new: str) -> ReplaceText:
+    """The edit that gives an entry or flag another name. Raises EditRefused."""
     raw = text[entry.key_start : entry.key_end]
     at = raw.rfind(entry.name)
     if at < 0:

@@ -1,0 +1,267 @@
+"""An option for the other precision beside the one that a trainer's call reads: ``--bf16`` beside ``--fp16``.
+
+``TrainingArguments(fp16=args.fp16)`` can be told of bfloat16 by nobody: code has to read a second option first. It is
+declared like the one that is there, the call is passed both, and what asks for the old one asks for the new one. Files
+and launch lines that do not ask for it stay, and mean what they meant. A switch that names no precision
+(``fp16=args.mixed``) only goes to the other argument.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ...formats.text import Entry
+from ...model import Edit, EditRefused, InsertStatement, NameArgument, ReplaceExpression, SetArgument
+from ...purpose.imports import connected_modules
+from ...python.identifiers import words_of
+from ...python.names import ModuleNames, names_of
+from ...python.options import SPEAKING, Option, options_in
+from ...source.project import Project
+from ..reading.command_options import declared_options
+from ..reading.declarations import scopes_of
+from ..reading.links import sources, unfollowed_argument
+from ..reading.loaded_files import loaders_of
+from ..reading.scopes import FALSE, TRUE, Scope
+from ..reading.setting_reads import Read, read_of
+from ..reading.source import Source
+from .handed_values import OF_A_RUN, asks_for_a_device_only
+from .steps import Plan, Step
+from .text_editing import renamed
+
+OWN_OPTION = "the program gets an option of its own for it"
+OTHER_ARGUMENT = "the option then asks for another precision"
+TAKEN_OVER = ("action", "type", "nargs", "const", "dest")
+"""What a new option of argparse has in common with the one that it stands beside; its default and help are its own."""
+OF_ONE_PRECISION = SPEAKING - {"amp", "precision", "autocast", "device", "devices", "accelerator"}
+LIKE_OTHERS = ("store_true", "BooleanOptionalAction")
+"""Actions of switches that are off where nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """How a call gets its other switch."""
+
+    steps: tuple[Step, ...]
+    """The steps of the plan that this carries out."""
+    edits: tuple[Edit, ...]
+    done: str
+    doubt: str
+
+
+def beside(project: Project, scope: Scope, plan: Plan) -> Beside | None:
+    """How a switch of a call that an option decides gives way to the other one; None where that is not known."""
+    on = [step for step in plan.steps if step.setting is None and step.key.means and step.value == TRUE]
+    off = [step for step in plan.unknown if step.value == FALSE and step.key.means]
+    argument = scope.argument(off[0].setting) if len(on) == len(off) == 1 else None
+    if argument is None:
+        return None
+    try:
+        return _Pair(project, scope, off[0], on[0], *argument).written()
+    except EditRefused:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The switch that goes off and the one that comes on, with the expression that the first is passed."""
+
+    project: Project
+    scope: Scope
+    off: Step
+    on: Step
+    module: ModuleNames
+    node: ast.expr
+
+    def written(self) -> Beside | None:
+        """All edits. Raises EditRefused."""
+        call = self.scope.call
+        if call is None or self.scope.is_open or not self.on.key.arguments or self.off.setting is None:
+            return None
+        name, steps = self.on.key.arguments[0], (self.off, self.on)
+        found = [source for source in sources(self.project, self.module, self.node) if not source.is_guessed]
+        if unfollowed_argument(self.project, self.module, self.node) is not None:
+            return None
+        if not (any(item.value is True for item in found) or asks_for_a_device_only(self.scope, self.off)):
+            return None
+        reads = list(self._reads())
+        if not reads:
+            if not OF_ONE_PRECISION.isdisjoint(words_of(ast.unparse(self.node))) or any(x.picked_by for x in found):
+                return None
+            edits = (self._here(NameArgument(self.module.document.span(call), self.off.setting.name, name)),)
+            return Beside(steps, edits, f"passes the switch as {name}", OTHER_ARGUMENT if found else "")
+        if len(reads) != 1 or any(source.picked_by for source in found):
+            return None
+        read, place = reads[0]
+        if self._is_read_elsewhere(read.name, found):
+            return None
+        of_mapping = not isinstance(place, ast.Attribute)
+        options = declared_options(self.project, read.module, read.name)
+        if not (options or of_mapping) or len(options) > 1:
+            return None
+        edits = (
+            *self._in_call(call, name, read, place),
+            *self._declared(options, found),
+            *self._given(found),
+        )
+        other = self._other(read.name)
+        return Beside(steps, tuple(dict.fromkeys(edits)), f"reads {other} beside {read.name}", OWN_OPTION)
+
+    def _here(self, operation: NameArgument | SetArgument | ReplaceExpression | InsertStatement) -> Edit:
+        return Edit(self.module.document.path, operation)
+
+    def _other(self, name: str) -> str:
+        """What an option is called that says of the other switch what ``name`` says of this one."""
+        old, new = self.off.key.name, self.on.key.name
+        for before, after in ((old, new), (old.upper(), new.upper())):
+            if before in name:
+                return name.replace(before, after)
+        raise EditRefused(f"{name} does not name {old}")
+
+    # --- the call -----------------------------------------------------------------------------------------------------
+
+    def _reads(self) -> Iterator[tuple[Read, ast.expr]]:
+        """The settings in the expression that are named for the switch, outermost reads only."""
+        waiting: list[ast.AST] = [self.node]
+        while waiting:
+            node = waiting.pop()
+            read = read_of(self.module, node) if isinstance(node, ast.expr) else None
+            if read is not None and self.off.key.name in words_of(read.name):
+                yield read, node  # type: ignore[misc]
+            else:
+                waiting += ast.iter_child_nodes(node)
+
+    def _in_call(self, call: ast.Call, name: str, read: Read, place: ast.expr) -> Iterator[Edit]:
+        """Both switches; of a file that may name only one of them each with a default."""
+        span = self.module.document.span
+        key: ast.expr
+        if isinstance(place, ast.Attribute):
+            key = ast.Attribute(place.value, self._other(read.name), ast.Load())
+        else:
+            assert read.owner is not None
+            key = _got(read.owner, self._other(read.name))
+            if isinstance(place, ast.Subscript):
+                yield self._here(ReplaceExpression(span(place), (_written(self.module, _got(read.owner, read.name)),)))
+        yield self._here(SetArgument(span(call), name, _written(self.module, _with(self.node, place, key))))
+
+    def _is_read_elsewhere(self, name: str, found: Sequence[Source]) -> bool:
+        """Whether code reads the setting for anything but this argument of trainers' calls."""
+        known: set[ast.AST] = set()
+        for scope in scopes_of(self.project):
+            for setting in scope.settings if scope.kind == "call" else ():
+                argument = scope.argument(setting) if setting.key.name == self.off.key.name else None
+                known |= set(ast.walk(argument[1])) if argument is not None else set()
+        loading = {path for item in found if item.kind == "entry" for path in loaders_of(self.project, item.path)}
+        others = (names_of(self.project, document) for document in self.project.python_documents_at(sorted(loading)))
+        for module in dict.fromkeys((*connected_modules(self.project, self.module), *others)):
+            for option in options_in(self.project, module).get(name, ()):
+                known |= set(ast.walk(option.node))
+            said = (node for node in module.of_type(ast.Constant) if node.value == name)
+            read = (node for node in module.of_type(ast.Attribute) if node.attr == name)
+            if any(node not in known for node in (*said, *read)):
+                return True
+        return False
+
+    # --- the declaration ----------------------------------------------------------------------------------------------
+
+    def _declared(self, options: Sequence[Option], found: Sequence[Source]) -> Iterator[Edit]:
+        """The option once more for the other switch, where the program does not define it yet."""
+        for option in options:
+            default = option.default
+            is_said = any(item.value is False and item.kind in OF_A_RUN for item in found)
+            is_on = isinstance(default, ast.Constant) and default.value is True
+            if option.switch or (is_on and is_said) or not (default is None or isinstance(default, ast.Constant)):
+                raise EditRefused("it is on where nothing is said")
+            if declared_options(self.project, option.module, self._other(option.name)):
+                if is_on:
+                    raise EditRefused("both are declared, and one is on")
+                continue
+            document = option.module.document
+            statement = option.module.parents.get(option.node)
+            if isinstance(option.node, ast.Call) and isinstance(statement, ast.Expr):
+                text = f"{_written(option.module, self._option(option.node, is_on))}\n"
+            elif isinstance(option.node, ast.AnnAssign) and isinstance(statement, ast.ClassDef):
+                text = f"{self._other(option.name)}: {ast.unparse(option.node.annotation)} = {is_on}\n"
+                fields = [item for item in statement.body if isinstance(item, ast.AnnAssign)]
+                text, statement = text, fields[-1]  # behind the others: those before it may be passed by their place
+            else:
+                raise EditRefused("the option is declared in an unusual way")
+            yield Edit(document.path, InsertStatement(document.span(statement), text, "after"))
+            if is_on and default is not None:
+                yield Edit(document.path, ReplaceExpression(document.span(default), ("False",)))
+
+    def _option(self, call: ast.Call, is_on: bool) -> ast.Call:
+        """``parser.add_argument("--fp16", action="store_true", help=...)`` for the other switch."""
+        words = [item.value for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+        given = {item.arg: item.value for item in call.keywords}
+        flags = [self._other(word) for word in words if self.off.key.name in word]
+        action = given.get("action")
+        if len(words) != len(call.args) or not flags or None in given or not _is_plain(action):
+            raise EditRefused("the option is declared in an unusual way")
+        keywords = [ast.keyword(name, given[name]) for name in TAKEN_OVER if name in given]
+        for keyword in keywords:
+            if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant):
+                keyword.value = ast.Constant(self._other(str(keyword.value.value)))
+        if "default" in given or is_on:
+            keywords.append(ast.keyword("default", ast.Constant(is_on)))
+        if "help" in given:
+            keywords.append(ast.keyword("help", ast.Constant(f"Train in {self.on.key.name} mixed precision.")))
+        return ast.Call(call.func, [ast.Constant(flag) for flag in flags], keywords)
+
+    # --- who asks for it ----------------------------------------------------------------------------------------------
+
+    def _given(self, found: Sequence[Source]) -> Iterator[Edit]:
+        """The flags and entries that ask for the old switch, under the new name. Raises EditRefused."""
+        for source in found:
+            if source.value is not True:
+                if source.value is not False and source.value is not None:
+                    raise EditRefused(f"{source.key} is no truth value")
+                continue
+            if source.kind in ("option", "field"):
+                continue  # of the declaration
+            if source.kind == "flag" and source.entry is None:
+                continue
+            if source.config is None or source.entry is None or source.kind not in ("flag", "entry"):
+                raise EditRefused(f"{source.key} is set in an unusual way")
+            if source.kind == "entry" and self._beside(source, source.entry) is not None:
+                raise EditRefused("both are in the file already")
+            text = source.config.document.text
+            yield source.config.edit(renamed(text, source.entry, self._other(source.entry.name)))
+
+    def _beside(self, source: Source, entry: Entry) -> Entry | None:
+        assert source.config is not None
+        key = (*entry.key[:-1], self._other(entry.name))
+        return next(iter(source.config.text.find(*key)), None)
+
+
+def _written(module: ModuleNames, node: ast.expr) -> str:
+    """An expression as source, in the quotes that the file prefers."""
+    text, source = ast.unparse(node), module.document.text
+    return text.replace("'", '"') if '"' not in text and source.count('"') > source.count("'") else text
+
+
+def _is_plain(action: ast.expr | None) -> bool:
+    text = ast.unparse(action).strip("'\"") if action is not None else LIKE_OTHERS[0]
+    return text.rpartition(".")[2] in LIKE_OTHERS
+
+
+def _got(owner: ast.expr, name: str) -> ast.Call:
+    """``owner.get("name", False)``."""
+    return ast.Call(ast.Attribute(owner, "get", ast.Load()), [ast.Constant(name), ast.Constant(False)], [])
+
+
+def _with(whole: ast.expr, place: ast.expr, other: ast.expr) -> ast.expr:
+    """``whole`` with another expression in one place."""
+    if whole is place:
+        return other
+
+    class Exchange(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> ast.AST:
+            return other if node is marked else super().visit(node)
+
+    memo: dict[int, object] = {}
+    copied = copy.deepcopy(whole, memo)
+    marked = memo[id(place)]
+    return Exchange().visit(copied)  # type: ignore[no-any-return]
