@@ -193,6 +193,8 @@ def _conditional(frame: Frame, node: ast.expr, depth: int) -> Value:
 def _boolean(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.BoolOp)
     values = [evaluate(frame, item, depth) for item in node.values]
+    if any(value.kind is Kind.DTYPE for value in values):
+        return Value(Kind.DTYPE, dtype_atoms(frame, node))
     result = values[0]
     for value in values[1:]:
         result = join(result, value)

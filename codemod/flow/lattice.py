@@ -27,6 +27,8 @@ BEGINNING = "beginning"
 """The label of a sequence of which only the first items are known, not how many follow."""
 BY_NAME = "by name"
 """The label of a function that a library hands out for a name: what is used in place of it is alike."""
+Facts = frozenset[tuple[str, bool]]
+"""What tests of settings say: texts that are true or false."""
 MAX_ATOMS = 6
 """A value with more ways than this counts as unknown."""
 
@@ -140,6 +142,8 @@ class Atom:
     """For symbols: the dtypes that the source names for it; there may be others."""
     guessed: bool = field(default=False, compare=False)
     """Whether a model of a class that no table has gave it, which may return another dtype than its weights have."""
+    given: Facts = field(default=frozenset(), compare=False)
+    """What holds in the runs in which it is so, as far as branches tell that ask for settings."""
 
     @property
     def is_floating(self) -> bool:
@@ -212,6 +216,13 @@ class Value:
 
     def with_atoms(self, atoms: Iterable[Atom]) -> Value:
         return replace(self, atoms=tuple(atoms))
+
+    def under(self, facts: Facts) -> Value:
+        """The value where these facts hold."""
+        fitting = tuple(
+            replace(atom, given=atom.given | facts) for atom in self.atoms if not opposed(atom.given, facts)
+        )
+        return replace(self, atoms=fitting) if facts and fitting else self
 
     def fields(self) -> dict[str, Value]:
         """What a record's keys hold, or an object's fields."""
@@ -311,8 +322,15 @@ def _parts(first: tuple[Value, ...] | None, second: tuple[Value, ...] | None) ->
 def _union(first: tuple[Atom, ...], second: tuple[Atom, ...]) -> tuple[Atom, ...]:
     if not first or not second:
         return ()
-    found = first + tuple(atom for atom in second if atom not in first)
+    others = {atom: atom.given for atom in second}
+    shared = (replace(atom, given=atom.given & others[atom]) if atom in others else atom for atom in first)
+    found = (*shared, *(atom for atom in second if atom not in first))
     return found if len(found) <= MAX_ATOMS else ()
+
+
+def opposed(first: Facts, second: Facts) -> bool:
+    """Whether facts say that two things are not in one run."""
+    return any((text, not holds) in second for text, holds in first)
 
 
 def as_floating(value: Value) -> Value:
