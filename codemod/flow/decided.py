@@ -9,21 +9,16 @@ from dataclasses import replace
 from ..purpose.outcomes import can_come_out
 from ..python.bindings import self_stores
 from ..python.names import ModuleNames
-from ..python.paths import Guard
-from ..python.settings_objects import may_hold_settings
 from ..source.project import Project
 from ..torch.dtypes import Dtype
 from .attributes import named_by
 from .frame import Autocasting, Frame, asks_for_precision, joined_names, place_of
-from .lattice import NONE_VALUE, Atom, Facts, Kind, Role, Value
+from .lattice import NONE_VALUE, Atom, Kind, Role, Value
 
 ENABLED = ("torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled", "torch.is_autocast_gpu_enabled")
 PLAIN = {"None": False, "False": False, "True": True}
 """The labels of plain values (`left_out.constant_value`), and their truth."""
 Evaluate = Callable[[ast.expr], Value]
-_OPERATORS = (ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop)
-LASTING = (*_OPERATORS, ast.Name, ast.Attribute, ast.Constant, ast.expr_context)
-"""What tests are made of that come out the same each time."""
 
 
 def decided(frame: Frame, test: ast.expr, evaluate: Evaluate) -> bool | None:
@@ -82,45 +77,6 @@ def _can_come_out(frame: Frame, test: ast.expr, holds: bool) -> bool:
 def _dtype(value: Value) -> Dtype | None:
     """The one dtype that a dtype-valued expression certainly is."""
     return value.atoms[0].dtype if value.kind is Kind.DTYPE and len(value.atoms) == 1 else None
-
-
-def lasting_facts(frame: Frame, test: ast.expr, holds: bool) -> Facts:
-    """What an outcome of a test says for the whole run: of settings and names that nothing changes on the way."""
-    return frame.project.memo(_lasting_facts, (frame.module, test, holds))
-
-
-def _lasting_facts(project: Project, asked: tuple[ModuleNames, ast.expr, bool]) -> Facts:
-    module, test, holds = asked
-    if not all(isinstance(node, LASTING) for node in ast.walk(test)):
-        return frozenset()
-    named = [node for node in ast.walk(test) if isinstance(node, ast.Name | ast.Attribute)]
-    kept = all(_stays(project, module, node) for node in named if module.parents[node] not in named)
-    return frozenset(Guard(test, holds).facts) if kept and named else frozenset()
-
-
-def _stays(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute) -> bool:
-    if isinstance(node, ast.Attribute):
-        return not module.attribute_stores.get(node.attr) and may_hold_settings(project, module, node.value)
-    return len(module.scope_of(node).lookup(node.id)) == 1
-
-
-def under(names: dict[str, Value], facts: Facts) -> dict[str, Value]:
-    """What places hold where facts are true, if anything in them depends on it."""
-    opposing = {(text, not holds) for text, holds in facts}
-    return {
-        place: value if all(opposing.isdisjoint(atom.given) for atom in value.atoms) else value.under(facts)
-        for place, value in names.items()
-    }
-
-
-def told_under(names: dict[str, Value], others: dict[str, Value], facts: Facts) -> dict[str, Value]:
-    """What places hold after a branch in which these facts are true; what the other branch left the same is no news."""
-    if not facts:
-        return names
-    return {
-        place: value.under(facts) if value.atoms and others.get(place) is not value else value
-        for place, value in names.items()
-    }
 
 
 def put_none(frame: Frame, node: ast.If, branch: list[ast.stmt]) -> None:

@@ -17,8 +17,7 @@ from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
 if TYPE_CHECKING:
     from .recast_parts import Recast
 
-BOOL, INT64 = Dtype("bool"), Dtype("int64")
-FLOATING = (BF16, FP16, FP32, FP64)
+BOOL, INT64, FLOATING = Dtype("bool"), Dtype("int64"), (BF16, FP16, FP32, FP64)
 OF_PART = "part at "
 """How the symbols of parts begin that were cast to float32 after their model."""
 FIRST = "[0]"
@@ -27,8 +26,6 @@ BEGINNING = "beginning"
 """The label of a sequence of which only the first items are known, not how many follow."""
 BY_NAME = "by name"
 """The label of a function that a library hands out for a name: what is used in place of it is alike."""
-Facts = frozenset[tuple[str, bool]]
-"""What tests of settings say: texts that are true or false."""
 MAX_ATOMS = 6
 """A value with more ways than this counts as unknown."""
 
@@ -142,7 +139,7 @@ class Atom:
     """For symbols: the dtypes that the source names for it; there may be others."""
     guessed: bool = field(default=False, compare=False)
     """Whether a model of a class that no table has gave it, which may return another dtype than its weights have."""
-    given: Facts = field(default=frozenset(), compare=False)
+    given: frozenset[tuple[str, bool]] = field(default=frozenset(), compare=False)
     """What holds in the runs in which it is so, as far as branches tell that ask for settings."""
 
     @property
@@ -216,13 +213,6 @@ class Value:
 
     def with_atoms(self, atoms: Iterable[Atom]) -> Value:
         return replace(self, atoms=tuple(atoms))
-
-    def under(self, facts: Facts) -> Value:
-        """The value where these facts hold."""
-        fitting = tuple(
-            replace(atom, given=atom.given | facts) for atom in self.atoms if not opposed(atom.given, facts)
-        )
-        return replace(self, atoms=fitting) if facts and fitting else self
 
     def fields(self) -> dict[str, Value]:
         """What a record's keys hold, or an object's fields."""
@@ -326,11 +316,6 @@ def _union(first: tuple[Atom, ...], second: tuple[Atom, ...]) -> tuple[Atom, ...
     shared = (replace(atom, given=atom.given & others[atom]) if atom in others else atom for atom in first)
     found = (*shared, *(atom for atom in second if atom not in first))
     return found if len(found) <= MAX_ATOMS else ()
-
-
-def opposed(first: Facts, second: Facts) -> bool:
-    """Whether facts say that two things are not in one run."""
-    return any((text, not holds) in second for text, holds in first)
 
 
 def as_floating(value: Value) -> Value:

@@ -10,8 +10,9 @@ from ..torch.dtypes import FP32, FP64, HALVES
 from ..torch.tables.operations import keeps_dtype
 from .classes import LibraryModel, ProjectClass, TorchLayer, has_dtype
 from .contexts import open_region
+from .facts import opposed
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
-from .lattice import Atom, Kind, Made, Role, Value, clash, opposed
+from .lattice import Atom, Kind, Made, Role, Value, clash
 from .stored import stored_mask
 
 JOINS = ("cat", "concat", "concatenate")

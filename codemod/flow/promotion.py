@@ -10,6 +10,7 @@ import ast
 from dataclasses import replace
 
 from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES
+from .facts import opposed
 from .lattice import (
     BOOL,
     FLOATING,
@@ -23,7 +24,6 @@ from .lattice import (
     Mixture,
     Role,
     Value,
-    opposed,
 )
 
 

@@ -17,6 +17,7 @@ from ..python.paths import guards
 from ..source.documents import FileKind
 from ..source.project import Project
 from .files import is_test
+from .imports import importers_of
 from .outcomes import can_come_out
 from .switches import is_spelled
 
@@ -121,7 +122,7 @@ def _names_of(module: ModuleNames, function: FunctionNode) -> Iterator[str]:
 def _is_for_others(project: Project, module: ModuleNames) -> bool:
     if project.memo(_is_program, module):
         return False
-    return is_installed(project, module.path) or not has_programs(project)
+    return is_installed(project, module.path) or not (has_programs(project) or project.memo(_serves_program, module))
 
 
 def has_programs(project: Project) -> bool:
@@ -144,6 +145,19 @@ def _package_folders(project: Project) -> tuple[str, ...]:
     listed = project.documents(FileKind.TOML, PACKAGING)
     tables = [item.path for item in listed if any(word in item.text for word in PACKAGING)]
     return tuple(path[: path.rfind("/") + 1] for path in (*setups, *tables))
+
+
+def _serves_program(project: Project, module: ModuleNames) -> bool:
+    """Whether some program imports a file, also through others."""
+    found = {module: None}
+    for _ in range(MAX_HOPS):
+        near = dict.fromkeys(other for item in found for other in importers_of(project, item))
+        if any(project.memo(_is_program, item) for item in near):
+            return True
+        if near.keys() <= found.keys():
+            return False
+        found |= near
+    return False
 
 
 def _is_program(_project: Project, module: ModuleNames) -> bool:
