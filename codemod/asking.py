@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from .model import Finding, Rule
 from .proof.intent import as_intended
+from .purpose.given import acts
 from .source.flaws import flaw_of, said
 from .source.project import Project
 
@@ -39,7 +40,7 @@ def _answer(rule: Rule, project: Project) -> RuleAnswer:
             for finding in rule.check(project):
                 if flaw := flaw_of(finding, rule, project):
                     return RuleAnswer(tuple(found), f"the rule failed: {flaw}")
-                if project.is_checked(finding.path):
+                if project.is_checked(finding.path) and (not rule.needs_run or acts(project, finding)):
                     found.append(as_intended(project, finding))
     except (Exception, SystemExit) as error:  # the one boundary: a failing rule is reported, the others go on
         return RuleAnswer(tuple(found), f"the rule failed: {said(error)}{_where(error)}")

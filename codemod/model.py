@@ -301,17 +301,27 @@ class Rule:
     """Where the manual can be read; empty for a rule that has no page."""
     depends_on: tuple[str, ...] = ()
     """What decides besides the files: ``profile``, ``target``. A comment that names the rule is never called unused."""
+    needs_run: bool = False
+    """Whether a finding counts only where a run that the project gives comes to its place."""
 
     @classmethod
     def of(
-        cls, code: str, check: Callable[[Project], Iterable[Finding]], url: str = "", depends_on: tuple[str, ...] = ()
+        cls,
+        code: str,
+        check: Callable[[Project], Iterable[Finding]],
+        url: str = "",
+        depends_on: tuple[str, ...] = (),
+        anywhere: bool = False,
     ) -> Rule:
-        """The rule whose name is the module name of ``check`` and whose manual is that module's docstring."""
+        """The rule whose name is the module name of ``check`` and whose manual is that module's docstring.
+
+        Rules of precfix itself need a run, unless what they find counts ``anywhere``.
+        """
         module = sys.modules[check.__module__]
         name = module.__name__.rpartition(".")[2].replace("_", "-")
         own = module.__name__.startswith("precfix.")
         page = RULE_URL.format(name=name) if own else url
-        return cls(code, name, (module.__doc__ or "").strip(), check, page, depends_on)
+        return cls(code, name, (module.__doc__ or "").strip(), check, page, depends_on, own and not anywhere)
 
     @property
     def title(self) -> str:

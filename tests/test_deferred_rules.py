@@ -68,7 +68,8 @@ def test_deferred_rules_find_the_same(place: Path, case: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [None, [], [1], [["precfix.transforms.x"]], [["os", "PF1", "a", "b", "", [], 1]], {"a": 1}, [["a"] * 7]]
+    "value",
+    [None, [], [1], [["precfix.transforms.x"]], [["os", "PF1", "a", "b", "", [], True, 1]], {"a": 1}, [["a"] * 8]],
 )
 def test_misshapen_kept_rules_are_loaded_anew(place: Path, value: object) -> None:
     kept.write("tables", "rules now", value)
@@ -91,7 +92,7 @@ def test_what_a_project_declares_is_the_same(place: Path) -> None:
 
 
 def test_nothing_else_is_imported_in_place_of_a_rule(place: Path, tmp_path: Path) -> None:
-    kept.write("tables", "rules now", [["os.path", "PF101", "a", "b", "", [], None]])
+    kept.write("tables", "rules now", [["os.path", "PF101", "a", "b", "", [], True, None]])
     (rule,) = load_deferred()
     with pytest.raises(ValueError, match=r"os\.path"):
         rule.check(Project.open([write_tree(tmp_path / "project", {"a.py": PLAIN})]))

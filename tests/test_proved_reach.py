@@ -7,6 +7,8 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from precfix.codemod.model import Finding, Span
+from precfix.codemod.purpose.given import acts
 from precfix.codemod.purpose.proved_reach import is_reached
 from precfix.codemod.python.names import names_of
 
@@ -143,3 +145,29 @@ def test_what_a_program_leaves_out_of_a_file_is_for_others_only_in_a_package(
     assert document is not None
     module = names_of(project, document)
     assert is_reached(project, module, module.of_type(ast.Call)[0]) is reached
+
+
+@pytest.mark.parametrize(("main", "told"), [("import lib\nlib.g()\n", False), ("import lib\nlib.f()\n", True)])
+def test_a_finding_counts_where_a_program_comes_to_it(main: str, told: bool, tmp_path: Path) -> None:
+    main += "\nif __name__ == '__main__':\n    pass\n"
+    project = open_tree(tmp_path, {"main.py": main, "lib.py": "def f():\n    here()\n\n\ndef g():\n    pass\n"})
+    finding = Finding("PF999", "x", "x", "lib.py", Span(2, 5, 2, 11))
+    assert acts(project, finding) is told
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("train.py", True), ("train copy.py", False), ("train(copy).py", False), ("old_train.py", False)]
+)
+def test_what_is_kept_but_no_more_used_counts_nothing(name: str, told: bool, tmp_path: Path) -> None:
+    project = open_tree(tmp_path, {name: "if __name__ == '__main__':\n    here()\n"})
+    assert acts(project, Finding("PF999", "x", "x", name, Span(2, 5, 2, 11))) is told
+
+
+@pytest.mark.parametrize(("given", "told"), [("amp: false\n", False), ("amp: true\n", True)])
+def test_a_finding_that_each_configuration_switches_off_is_not_told(given: str, told: bool, tmp_path: Path) -> None:
+    text = (
+        "import yaml\nconfig = yaml.safe_load(open('run.yaml'))\n\n\ndef main():\n    if config['amp']:\n"
+        "        here()\n\n\nif __name__ == '__main__':\n    main()\n"
+    )
+    project = open_tree(tmp_path, {"train.py": text, "run.yaml": given})
+    assert acts(project, Finding("PF999", "x", "x", "train.py", Span(7, 9, 7, 15))) is told

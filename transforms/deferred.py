@@ -120,17 +120,17 @@ def _deferred(module: str, asked: list[Question] | None) -> Callable[[Project], 
 
 def _described(rule: Rule) -> list[object]:
     asked = _plain(questions_of(rule))
-    return [rule.check.__module__, rule.code, rule.name, rule.docs, rule.url, rule.depends_on, asked]
+    return [rule.check.__module__, rule.code, rule.name, rule.docs, rule.url, rule.depends_on, rule.needs_run, asked]
 
 
 def _rules_of(described: Any) -> tuple[Rule, ...]:
     """Raises TypeError or ValueError for what `_described` has not made."""
     rules = []
-    for module, code, name, docs, url, depends_on, asked in described:
+    for module, code, name, docs, url, depends_on, needs_run, asked in described:
         texts = (module, code, name, docs, url, *depends_on)
-        if not {str}.issuperset(map(type, texts)):
+        if not {str}.issuperset(map(type, texts)) or type(needs_run) is not bool:
             raise TypeError(texts)
-        rules.append(Rule(code, name, docs, _deferred(module, _questions(asked)), url, tuple(depends_on)))
+        rules.append(Rule(code, name, docs, _deferred(module, _questions(asked)), url, tuple(depends_on), needs_run))
     if not rules:
         raise ValueError(described)
     return tuple(rules)

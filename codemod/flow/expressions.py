@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 
 from ..source.slim_nodes import of_both
 from .attributes import attribute_of
@@ -193,10 +193,9 @@ def _conditional(frame: Frame, node: ast.expr, depth: int) -> Value:
 def _boolean(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.BoolOp)
     values = [evaluate(frame, item, depth) for item in node.values]
-    result = values[0]
-    for value in values[1:]:
-        result = join(result, value)
-    return result if isinstance(node.op, ast.Or) else UNKNOWN_VALUE
+    if any(value.kind is Kind.DTYPE for value in values):
+        return Value(Kind.DTYPE, dtype_atoms(frame, node))
+    return reduce(join, values) if isinstance(node.op, ast.Or) else UNKNOWN_VALUE
 
 
 def _dictionary(frame: Frame, node: ast.expr, depth: int) -> Value:

@@ -17,8 +17,7 @@ from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
 if TYPE_CHECKING:
     from .recast_parts import Recast
 
-BOOL, INT64 = Dtype("bool"), Dtype("int64")
-FLOATING = (BF16, FP16, FP32, FP64)
+BOOL, INT64, FLOATING = Dtype("bool"), Dtype("int64"), (BF16, FP16, FP32, FP64)
 OF_PART = "part at "
 """How the symbols of parts begin that were cast to float32 after their model."""
 FIRST = "[0]"
@@ -140,6 +139,8 @@ class Atom:
     """For symbols: the dtypes that the source names for it; there may be others."""
     guessed: bool = field(default=False, compare=False)
     """Whether a model of a class that no table has gave it, which may return another dtype than its weights have."""
+    given: frozenset[tuple[str, bool]] = field(default=frozenset(), compare=False)
+    """What holds in the runs in which it is so, as far as branches tell that ask for settings."""
 
     @property
     def is_floating(self) -> bool:
@@ -311,7 +312,9 @@ def _parts(first: tuple[Value, ...] | None, second: tuple[Value, ...] | None) ->
 def _union(first: tuple[Atom, ...], second: tuple[Atom, ...]) -> tuple[Atom, ...]:
     if not first or not second:
         return ()
-    found = first + tuple(atom for atom in second if atom not in first)
+    others = {atom: atom.given for atom in second}
+    shared = (replace(atom, given=atom.given & others[atom]) if atom in others else atom for atom in first)
+    found = (*shared, *(atom for atom in second if atom not in first))
     return found if len(found) <= MAX_ATOMS else ()
 
 

@@ -10,6 +10,7 @@ from ..torch.dtypes import FP32, FP64, HALVES
 from ..torch.tables.operations import keeps_dtype
 from .classes import LibraryModel, ProjectClass, TorchLayer, has_dtype
 from .contexts import open_region
+from .facts import opposed
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
 from .lattice import Atom, Kind, Made, Role, Value, clash
 from .stored import stored_mask
@@ -28,7 +29,8 @@ def report_mix(frame: Frame, node: ast.expr, operation: str, mix: str, operands:
     met = clash_of_write(frame) if mix == "raises-destination" else clash
     tensors = [item for item in listed if is_compared(frame, item[1]) and not item[1].scalar]
     for item, value in tensors:
-        _branches(frame, node, operation, mix, item, value)
+        others = [atom for other, beside in tensors if other is not item for atom in beside.atoms]
+        _branches(frame, node, operation, mix, item, value, others)
     if operation in JOINS:
         _raw_mask_joined(frame, node, operation, mix, listed)
     for index, (first_node, first) in enumerate(tensors):
@@ -57,8 +59,15 @@ def clash_of_write(frame: Frame) -> Clash:
     return lambda one, other: clash(one, other) or clash_under_autocast(one, other)
 
 
-def _branches(frame: Frame, node: ast.expr, operation: str, mix: str, item: ast.expr, value: Value) -> None:
-    """One branch gave the operand the project's dtype, another one left it float32 (or as the data came)."""
+def _branches(
+    frame: Frame, node: ast.expr, operation: str, mix: str, item: ast.expr, value: Value, others: Iterable[Atom]
+) -> None:
+    """One branch gave the operand the project's dtype, another one left it float32 (or as the data came).
+
+    Where the same test decides the dtype of what it meets, both follow it.
+    """
+    if _asked(value.atoms) & _asked(others):
+        return
     for index, one in enumerate(value.atoms):
         for other in value.atoms[index + 1 :]:
             found = clash(one, other)
@@ -66,6 +75,11 @@ def _branches(frame: Frame, node: ast.expr, operation: str, mix: str, item: ast.
                 continue
             if found[0].made in (Made.CAST, Made.FACTORY, Made.PLAIN):
                 record(frame, node, operation, mix, Operand(item, found[0]), Operand(item, found[1]), said(found[1]))
+
+
+def _asked(atoms: Iterable[Atom]) -> set[str]:
+    """The settings that decide between atoms."""
+    return {text for atom in atoms for text, _ in atom.given}
 
 
 def _raw_mask_joined(frame: Frame, node: ast.expr, operation: str, mix: str, operands: Sequence[NodeValue]) -> None:
@@ -111,7 +125,7 @@ def _pair(
         return  # both were changed by branches, which may be the same ones
     for one in first[1].atoms:
         for other in second[1].atoms:
-            found = met(one, other)
+            found = met(one, other) if not opposed(one.given, other.given) else None
             if found is None:
                 continue
             odd_is_first = found[0] is one
@@ -142,7 +156,7 @@ def report_input(
         frame.record.inputs.update(Input(value.label, weight, takes_narrow) for weight in given)
     if not is_compared(frame, value):
         return
-    _branches(frame, node, "module", "raises", operand, value)
+    _branches(frame, node, "module", "raises", operand, value, weights)
     for atom in value.atoms:
         if atom.role is Role.PARAMETER:
             frame.record.inputs.update(Input(atom.symbol, weight, takes_narrow) for weight in given)
@@ -179,7 +193,7 @@ def _of_table(frame: Frame, node: ast.Call, operand: ast.expr, atom: Atom) -> bo
 
 
 def _clash_with_weight(atom: Atom, weight: Atom) -> tuple[Atom, Atom] | None:
-    found = clash(atom, weight)
+    found = clash(atom, weight) if not opposed(atom.given, weight.given) else None
     if found is None:
         return None
     odd, meant = found

@@ -10,6 +10,7 @@ import ast
 from dataclasses import replace
 
 from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES
+from .facts import opposed
 from .lattice import (
     BOOL,
     FLOATING,
@@ -57,13 +58,12 @@ def _promoted(first: tuple[Atom, ...], second: tuple[Atom, ...], path: str, node
         known = first or second  # what is float32 stays at least float32
         return known[:1] if known and all(atom.dtype in (FP32, FP64) for atom in known) else ()
     found: list[Atom] = []
-    for one in first:
-        for other in second:
-            atom = promoted_atom(one, other, path, node)
-            if atom is None:
-                return ()
-            if atom not in found:
-                found.append(atom)
+    for one, other in ((one, other) for one in first for other in second if not opposed(one.given, other.given)):
+        atom = promoted_atom(one, other, path, node)
+        if atom is None:
+            return ()
+        if atom not in found:
+            found.append(replace(atom, given=one.given | other.given))
     return tuple(found) if len(found) <= MAX_ATOMS else ()
 
 

@@ -15,6 +15,7 @@ from .contexts import entered
 from .decided import decided, made_when_missing, name_dtypes, put_none, told_by_test
 from .elements import unpacked_at
 from .expressions import bind_loop_target, evaluate
+from .facts import lasting_facts, told_under, under
 from .first_rounds import in_order
 from .frame import Frame, Operand, asks_for_precision, joined_names, made_in_one, place_of
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Value, join
@@ -206,7 +207,8 @@ def _if(frame: Frame, node: ast.stmt) -> None:
     outcomes: list[tuple[dict[str, Value], bool]] = []
     branches, continued = frame.project.memo(in_order, node)
     for branch in branches:
-        frame.names, frame.stopped = dict(before), False
+        facts = lasting_facts(frame.project, frame.module, node.test, branch is node.body)
+        frame.names, frame.stopped = under(before, facts), False
         put_none(frame, node, branch)
         if outcomes and frame.loops:
             frame.names |= {name: outcomes[0][0][name] for name in continued & outcomes[0][0].keys()}
@@ -214,6 +216,9 @@ def _if(frame: Frame, node: ast.stmt) -> None:
             execute(frame, branch)
         outcomes.append((frame.names, frame.stopped))
     reached = [names for names, stopped in outcomes if not stopped]
+    if len(reached) == 2 and not asked:
+        said = [lasting_facts(frame.project, frame.module, node.test, branch is node.body) for branch in branches]
+        reached = [told_under(reached[0], reached[1], said[0]), told_under(reached[1], reached[0], said[1])]
     frame.stopped = not reached
     if len(reached) == 2 and asked:
         frame.names = told_by_test(*reached)

@@ -77,7 +77,7 @@ def _is_wide(text: str) -> bool:
 def _explained(module: ModuleNames, statement: ast.stmt) -> Iterator[Place]:
     """The comment on the row of a statement, or right above it, that gives a reason."""
     row = statement.lineno
-    _, mark, beside = module.document.line(row).partition("  #")
+    _, mark, beside = module.document.line(row).partition(" #")
     lines = [(row, beside)] if mark else []
     for above in range(row - 1, max(row - 1 - MAX_COMMENT_ROWS, 0), -1):
         text = module.document.line(above).strip()

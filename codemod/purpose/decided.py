@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..model import Place
-from ..python.conditions import conditions_in, excludes, same_operand
+from ..python.conditions import excludes, same_operand
 from ..python.creations import creations_of
 from ..python.names import ModuleNames
 from ..source.project import Project
@@ -67,14 +67,6 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
                 is_open, by_default = True, by_default or all(source.kind == "option" for source in found)
             given = (*given, item)
     return Decided(given, places, is_open, by_default)
-
-
-def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> bool:
-    """Whether a test around a place does not hold with any value that the project states."""
-    return any(
-        isinstance(item.node, ast.Attribute | ast.Subscript) and is_ruled_out(project, module, item)
-        for item in conditions_in(project, module).path_given(node, module.scope_of(node))
-    )
 
 
 def is_ruled_out(project: Project, module: ModuleNames, item: Given) -> bool:

@@ -39,7 +39,8 @@ def purpose_of(path: str) -> Purpose:
         after = _after_training(folders, words)
         if after is not None:
             return after
-    if any(not RETIRED_WORDS.isdisjoint(words_of(part)) for part in (*folders, stem)):
+    is_copy = stem.rstrip(" ()0123456789").endswith((" copy", "(copy"))  # as file managers name one
+    if is_copy or any(not RETIRED_WORDS.isdisjoint(words_of(part)) for part in (*folders, stem)):
         return Purpose.RETIRED
     return Purpose.TRAINING if says_training(stem) else Purpose.UNSTATED
 

@@ -5,29 +5,100 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from ..model import Finding, Span
+from ..python.bindings import only_value
 from ..python.conditions import conditions_in
-from ..python.names import ModuleNames
+from ..python.names import ModuleNames, names_of
 from ..python.settings_objects import may_hold_settings
+from ..source.documents import FileKind
 from ..source.project import Project
-from ..torch.dtypes import Given
+from ..torch.dtype_values import scenarios_of
+from ..torch.dtypes import UNKNOWN, Given
 from ..torch.scalers import Scaler
+from ..trainers.reading.links import sources, unfollowed_argument
 from ..trainers.reading.shown_flags import shown_values
-from .decided import fits, is_ruled_out
+from .decided import fits, is_ruled_out, of_machine
+from .files import purpose_of
+from .imports import importers_of
+from .proved_reach import can_run, has_programs, is_reached
 from .regimes import conditions_of
+from .words import Purpose
+
+
+def acts(project: Project, finding: Finding) -> bool:
+    """Whether a run that the project gives comes to the place of a finding; not asked where it gives none."""
+    document = project.document(finding.path)
+    if document is None or document.kind not in (FileKind.PYTHON, FileKind.NOTEBOOK):
+        return True
+    module = names_of(project, document)
+    if purpose_of(finding.path) is Purpose.RETIRED and not importers_of(project, module):
+        return False
+    node = _node_around(module, finding.span) if has_programs(project) else None
+    return node is None or is_run(project, module, node)
+
+
+def _node_around(module: ModuleNames, span: Span) -> ast.AST | None:
+    """The innermost expression or statement that holds a place."""
+    nodes = (node for node in module.nodes if isinstance(node, ast.expr | ast.stmt) and node.lineno <= span.row)
+    around = [(module.span(node), node) for node in nodes if (node.end_lineno or 0) >= span.end_row]
+    found = [node for place, node in around if place.contains(span)]
+    return max(found, key=lambda node: (node.lineno, node.col_offset, -(node.end_lineno or 0)), default=None)
+
+
+def is_run(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a run that the project gives comes to ``node``: no value that it states switches off each way there."""
+    return is_reached(project, module, node, _is_given_here)
+
+
+def _is_given_here(project: Project, asked: tuple[ModuleNames, ast.AST]) -> bool:
+    return can_run(project, *asked) and not is_switched_off(project, *asked)
+
+
+def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a test of a setting around a place does not hold with any value that the project states."""
+    asked = conditions_in(project, module).path_given(node, module.scope_of(node))
+    settings = (item for item in asked if _is_setting(project, module, item) and not is_check(module, item.node))
+    return not is_given(project, module, settings)
+
+
+def _is_setting(project: Project, module: ModuleNames, item: Given) -> bool:
+    """Whether a test asks what a run is given: what the code computes on the way decides itself."""
+    if isinstance(item.node, ast.Attribute | ast.Subscript):
+        return True
+    bindings = item.scope.lookup(item.text) if isinstance(item.node, ast.Name) else []
+    if [each.kind for each in bindings] != ["parameter"]:
+        return False
+    found = sources(project, module, item.node)
+    return any(each.kind != "parameter" for each in found) and unfollowed_argument(project, module, item.node) is None
 
 
 def may_be_on(project: Project, scaler: Scaler) -> bool:
     """Whether nothing that the project states leaves the scaler off in each of its runs."""
     return all(
-        is_given(project, module, conditions_in(project, module).given(test, holds))
+        is_given(project, module, conditions_in(project, module).given(only_value(module, test) or test, holds))
         for module, test, holds in conditions_of(project, scaler)
         if not is_check(module, test)
     )
 
 
 def is_given(project: Project, module: ModuleNames, asked: Iterable[Given]) -> bool:
-    """Whether no value that the project states keeps these conditions from holding together."""
-    return not any(is_ruled_out(project, module, item) and not is_documented(project, module, item) for item in asked)
+    """Whether no value that the project states, on a GPU that has bfloat16, keeps these conditions from holding."""
+    return all(
+        not _is_of_old_machine(project, module, item)
+        and (not is_ruled_out(project, module, item) or is_documented(project, module, item))
+        for item in asked
+    )
+
+
+def _is_of_old_machine(project: Project, module: ModuleNames, item: Given) -> bool:
+    """Whether a condition only holds without a GPU, or on one without bfloat16: ``"float16"`` of a choice by a test."""
+    if of_machine(project, module, item) is False:
+        return True
+    scenarios = scenarios_of(project, module, item.node) if isinstance(item.node, ast.Name | ast.Attribute) else ()
+    picked = (
+        each for each in scenarios if each.given and all(of_machine(project, module, given) for given in each.given)
+    )
+    return any(each.value is not UNKNOWN and not fits(each.value, item) for each in picked)
 
 
 def is_documented(project: Project, module: ModuleNames, item: Given) -> bool:

@@ -8,6 +8,7 @@ that nothing calls. Nothing is said of a place unless each step from a program t
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterator
 
 from ..python.callers import callers_of
 from ..python.functions import bases_of
@@ -22,15 +23,20 @@ from .switches import is_spelled
 
 MAX_HOPS = 4
 """How many calls up a function is followed."""
+Runs = Callable[[Project, tuple[ModuleNames, ast.AST]], bool]
+"""Whether the tests around a place in its function let it run."""
 PACKAGING = ("[project]", "[build-system]", "[tool.poetry]")
 """Sections of ``pyproject.toml`` that make a project one for others to install."""
 CALLED_BY_OTHERS = ("forward", "__call__", "__init__", "__getitem__", "__iter__", "__next__", "__enter__", "backward")
 """Methods that are called under another name, or by a library."""
 
 
-def is_reached(project: Project, module: ModuleNames, node: ast.AST) -> bool:
-    """Whether a run of the project comes to ``node``, as far as calls, arguments and options tell."""
-    return not is_test(module.document.path) and _is_reached(project, module, node, MAX_HOPS, ())
+def is_reached(project: Project, module: ModuleNames, node: ast.AST, runs: Runs | None = None) -> bool:
+    """Whether a run of the project comes to ``node``, as far as calls, arguments and options tell.
+
+    ``runs`` asks more of each place on the way than `can_run`.
+    """
+    return not is_test(module.document.path) and _is_reached(project, module, node, runs or _can_run, ())
 
 
 def can_run(project: Project, module: ModuleNames, node: ast.AST) -> bool:
@@ -38,16 +44,16 @@ def can_run(project: Project, module: ModuleNames, node: ast.AST) -> bool:
     return project.memo(_can_run, (module, node))
 
 
-def _is_reached(project: Project, module: ModuleNames, node: ast.AST, hops: int, way: tuple[ast.AST, ...]) -> bool:
-    if not can_run(project, module, node):
+def _is_reached(project: Project, module: ModuleNames, node: ast.AST, runs: Runs, way: tuple[ast.AST, ...]) -> bool:
+    if not project.memo(runs, (module, node)):
         return False
     function = module.scope_of(node).function.node
-    if not isinstance(function, FunctionNode) or not hops or function in way:
+    if not isinstance(function, FunctionNode) or len(way) >= MAX_HOPS or function in way:
         return True
     sites = [site for site in callers_of(project, module, function).sites if not is_test(site.module.document.path)]
     if not sites:
-        return project.memo(_is_named, (module, function))
-    return any(_is_reached(project, site.module, site.call, hops - 1, (*way, function)) for site in sites)
+        return project.memo(_is_named, (module, function, runs))
+    return any(_is_reached(project, site.module, site.call, runs, (*way, function)) for site in sites)
 
 
 def _can_run(project: Project, asked: tuple[ModuleNames, ast.AST]) -> bool:
@@ -77,36 +83,55 @@ def _is_chosen(project: Project, test: ast.expr) -> bool:
     return len(words) < len(items) or "__main__" in words or any(project.memo(is_spelled, word) for word in words)
 
 
-def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool:
+def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs]) -> bool:
     """Whether code outside of tests reads the name of a function, or of its class where others call its method.
 
     What is read only behind switches that are off is not used. A file that is no program is written for others, who may
-    call all of it, unless a program of a project that is no package imports it.
+    call all of it, unless it is no package and the programs beside it do not use it.
     """
-    module, function = asked
+    module, function, runs = asked
     if function.decorator_list and not _only_wraps(function):
         return True
-    owner = module.scopes[function].enclosing_class
     inner = module.scopes[function].parent
     if inner is not None and isinstance(inner.node, FunctionNode):
         return function.name in module.name_loads
-    by_class = owner is not None and (function.name in CALLED_BY_OTHERS or function.name.startswith("__"))
-    name = getattr(owner.node, "name", "") if by_class and owner is not None else function.name
     own, found = set(ast.walk(function)), False
-    for document in project.python_documents((name,)):
-        other = names_of(project, document)
-        loads: list[ast.AST] = [*other.name_loads.get(name, []), *other.attribute_loads.get(name, [])]
-        used = [load for load in loads if load not in own] if not is_test(document.path) else []
-        if any(can_run(project, other, load) for load in used):
+    for name in _names_of(module, function):
+        for document in project.python_documents((name,)):
+            other = names_of(project, document)
+            loads: list[ast.AST] = [*other.name_loads.get(name, []), *other.attribute_loads.get(name, [])]
+            used = [load for load in loads if load not in own] if not is_test(document.path) else []
+            if any(project.memo(runs, (other, load)) for load in used):
+                return True
+            found = found or bool(used)
+        if not found and project.memo(is_spelled, name):
             return True
-        found = found or bool(used)
-    if found:
+    return not found and _is_for_others(project, module)
+
+
+def _names_of(module: ModuleNames, function: FunctionNode) -> Iterator[str]:
+    """The name under which a function is used: that of its class where a library or an operator calls the method."""
+    owner = module.scopes[function].enclosing_class
+    by_class = owner is not None and (function.name in CALLED_BY_OTHERS or function.name.startswith("__"))
+    if not by_class:
+        yield function.name
+    if owner is not None and isinstance(owner.node, ast.ClassDef) and (by_class or bases_of(owner)):
+        yield owner.node.name
+
+
+def _is_for_others(project: Project, module: ModuleNames) -> bool:
+    if project.memo(_is_program, module):
         return False
-    if bases_of(owner):
-        return True
-    return not project.memo(_is_program, module) and (
-        is_installed(project, module.path) or not project.memo(_serves_program, module)
-    )
+    return is_installed(project, module.path) or not (has_programs(project) or project.memo(_serves_program, module))
+
+
+def has_programs(project: Project) -> bool:
+    """Whether the project shows how it is run."""
+    return project.fact(_has_programs)
+
+
+def _has_programs(project: Project) -> bool:
+    return any(not is_test(document.path) for document in project.python_documents(("__main__",)))
 
 
 def is_installed(project: Project, path: str) -> bool:

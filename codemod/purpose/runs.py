@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from ..model import Place
 from ..python.bindings import only_value
-from ..python.callers import callers_of
 from ..python.conditions import conditions_in
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..python.reach import Reached, reached
@@ -26,12 +25,11 @@ from ..trainers.reading.precision import precision_of
 from ..trainers.reading.run_members import Member
 from ..trainers.reading.run_members import Run as Launch
 from ..trainers.reading.runs import runs_of as launches_of
-from .decided import is_switched_off
 from .files import is_test, purpose_of
-from .given import is_given
+from .given import is_given, is_run
 from .imports import imported_modules, importers_of
 from .outcomes import can_come_out
-from .proved_reach import MAX_HOPS, can_run, is_reached
+from .proved_reach import can_run
 from .training import training_modules, trains
 
 MAX_IMPORTERS = 12
@@ -134,16 +132,7 @@ def is_trained(project: Project, module: ModuleNames, node: ast.AST) -> bool:
         project.memo(_definitions_reached, starts_of(project, item)).holds(module, node)
         for item in training_modules(project)
     )
-    return reaches and is_reached(project, module, node) and not _is_off(project, module, node, MAX_HOPS)
-
-
-def _is_off(project: Project, module: ModuleNames, node: ast.AST, hops: int) -> bool:
-    """Whether stated settings switch off a place, or all calls that lead to it."""
-    if is_switched_off(project, module, node):
-        return True
-    function = module.scope_of(node).function.node
-    sites = callers_of(project, module, function).sites if hops and isinstance(function, FunctionNode) else ()
-    return bool(sites) and all(_is_off(project, site.module, site.call, hops - 1) for site in sites)
+    return reaches and is_run(project, module, node)
 
 
 def runs_around(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Run, ...]:

@@ -69,7 +69,9 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
         unread = _is_kept(meeting) or _is_only_returned(meeting)
         if unread and project.fact(_widening).isdisjoint((meeting.node, _maker(meeting))):
             continue  # nothing is known to be raised by it: results are gathered, boxes are sorted, bounds are loaded
-        if is_only_possible(project, meeting) or is_caught(meeting.module, meeting.node, "RuntimeError"):
+        if is_only_possible(project, meeting) or _is_in_region(project, meeting):
+            continue
+        if is_caught(meeting.module, meeting.node, "RuntimeError"):
             continue
         if meeting.mix == "promotes" and (is_cast_below(meeting) or is_only_for_prepared(project, meeting)):
             continue
@@ -181,6 +183,13 @@ def region_around(project: Project, meeting: Meeting) -> Run | None:
     module, node = meeting.module, meeting.node
     found = (run for run in runs_of(project, module, node) if is_switched_on(project, run))
     return next((run for run in found if can_be_inside(project, run, module, node)), None)
+
+
+def _is_in_region(project: Project, meeting: Meeting) -> bool:
+    """Whether a program that reaches the place opens autocast, which casts both operands of what would raise."""
+    may_be_cast = meeting.mix == "raises" and meeting.autocast is Autocasting.MAYBE and not meeting.certain
+    run = region_around(project, meeting) if may_be_cast else None
+    return run is not None and run.region is not None
 
 
 def _is_never_half(project: Project, meeting: Meeting) -> bool:

@@ -82,4 +82,4 @@ def _place(birth: Birth, operand: SeenOperand) -> Place:
     return Place(birth.path, span, birth.message or f"here one of them became {operand.dtype}")
 
 
-rule = Rule.of("PF901", check, depends_on=("observation",))
+rule = Rule.of("PF901", check, depends_on=("observation",), anywhere=True)

@@ -11,8 +11,8 @@ from ...codemod.flow.lattice import Atom, Kind, Role
 from ...codemod.half.atom_places import atom_places, steps_can_run
 from ...codemod.half.half_here import Half
 from ...codemod.half.half_weights import HalfWeights
-from ...codemod.purpose.decided import is_switched_off
 from ...codemod.purpose.entered import way_inside
+from ...codemod.purpose.given import is_switched_off
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import HALVES, Dtype

@@ -10,8 +10,8 @@ from typing import TypeAlias
 from ...codemod.half.checkpoints import AUTO
 from ...codemod.half.half_weights import HalfWeights, half_weights, models_of
 from ...codemod.half.launchers import is_held
-from ...codemod.purpose.decided import is_switched_off
 from ...codemod.purpose.files import is_test
+from ...codemod.purpose.given import is_switched_off
 from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.bound import is_replaced
 from ...codemod.python.callers import callers_of

@@ -38,8 +38,8 @@ from dataclasses import dataclass
 
 from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
-from ...codemod.purpose.decided import is_switched_off
 from ...codemod.purpose.files import is_test
+from ...codemod.purpose.given import is_switched_off
 from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.python.paths import LoopNode, loops, name_parts

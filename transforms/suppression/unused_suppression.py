@@ -39,4 +39,4 @@ def check(project: Project) -> Iterator[Finding]:
     yield from ()
 
 
-rule = Rule.of(UNUSED_SUPPRESSION, check)
+rule = Rule.of(UNUSED_SUPPRESSION, check, anywhere=True)

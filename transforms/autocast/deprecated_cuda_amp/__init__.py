@@ -218,4 +218,4 @@ def _position(use: Use) -> tuple[int, int]:
     return use.whole.lineno, use.whole.col_offset
 
 
-rule = Rule.of("PF301", check)
+rule = Rule.of("PF301", check, anywhere=True)

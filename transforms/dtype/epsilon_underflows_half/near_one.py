@@ -16,6 +16,8 @@ from ....codemod.torch.dtypes import BF16, FP16
 
 ROUNDS_TO_ONE = {FP16: 2.0**-12, BF16: 2.0**-9}
 """How far below one a number may be and still become one (measured with PyTorch 2.13)."""
+ONE_IN_FLOAT32 = 2.0**-25
+"""What is nearer to one than this is one in float32 as well: then 16 bits are not what breaks."""
 DIFFERENCES = ("log", "log2", "log10", "sqrt", "rsqrt", "reciprocal")
 """What breaks where ``1 - p`` is zero."""
 ENDS = {"logit": "logit", "atanh": "atanh", "arctanh": "atanh", "acos": "acos", "arccos": "acos", "asin": "asin"}
@@ -52,7 +54,7 @@ def _bounded(
     named = next((item.value for item in call.keywords if item.arg == "max"), None)
     bound = named if named is not None else arguments[index] if len(arguments) > index else None
     value = number_of(project, module, bound) if arguments and bound is not None else None
-    if value is None or bound is None or not 0 < 1 - value <= max(ROUNDS_TO_ONE.values()):
+    if value is None or bound is None or not ONE_IN_FLOAT32 < 1 - value <= max(ROUNDS_TO_ONE.values()):
         return None
     return arguments[0], bound, 1 - value
 

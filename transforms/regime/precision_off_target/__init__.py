@@ -102,4 +102,4 @@ def check(project: Project) -> Iterator[Finding]:
         yield move.finding(project, rule)
 
 
-rule = Rule.of("PF001", check, depends_on=("target",))
+rule = Rule.of("PF001", check, depends_on=("target",), anywhere=True)

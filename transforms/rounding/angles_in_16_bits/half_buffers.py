@@ -13,7 +13,7 @@ from ....codemod.flow.classes import ProjectClass
 from ....codemod.flow.half_classes import CASTS, made_model
 from ....codemod.flow.parts import all_parts
 from ....codemod.model import Place
-from ....codemod.purpose.decided import is_switched_off
+from ....codemod.purpose.given import is_switched_off
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.training import training_modules
 from ....codemod.python.functions import called_function, class_of

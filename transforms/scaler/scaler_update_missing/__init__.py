@@ -38,6 +38,7 @@ from itertools import pairwise
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
+from ....codemod.purpose.given import may_be_on
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.callers import callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames, names_of
@@ -73,17 +74,21 @@ def check(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
         if scaler.kind != "direct" or scaler.switched_off or _is_hidden(scaler):
             continue
-        if regime_of(project, scaler).serves_bf16_alone:
-            continue
-        steps = list(steps_of(scaler))
-        yield from (rule.found(*draft) for step in steps for draft in updates_between(project, step))
-        if not scaler.uses_of("update"):
-            if not _is_done_otherwise(project, "update"):
-                yield from _never_updated(project, steps)
-        elif twice := [(step, found) for step in steps if (found := _updated_twice(project, step)) is not None]:
-            yield from (_second_update(project, step.module, *found) for step, found in twice)
-        elif len(steps) == 1 and all(use.call is not None for use in scaler.uses_of("update")):
-            yield from _unpaired(project, steps[0])
+        found = [] if regime_of(project, scaler).serves_bf16_alone else list(_findings(project, scaler))
+        if found and may_be_on(project, scaler):
+            yield from found
+
+
+def _findings(project: Project, scaler: Scaler) -> Iterator[Finding]:
+    steps = list(steps_of(scaler))
+    yield from (rule.found(*draft) for step in steps for draft in updates_between(project, step))
+    if not scaler.uses_of("update"):
+        if not _is_done_otherwise(project, "update"):
+            yield from _never_updated(project, steps)
+    elif twice := [(step, found) for step in steps if (found := _updated_twice(project, step)) is not None]:
+        yield from (_second_update(project, step.module, *found) for step, found in twice)
+    elif len(steps) == 1 and all(use.call is not None for use in scaler.uses_of("update")):
+        yield from _unpaired(project, steps[0])
 
 
 def _is_hidden(scaler: Scaler) -> bool:

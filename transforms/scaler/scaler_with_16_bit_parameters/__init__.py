@@ -154,4 +154,4 @@ def _without_dtype(pipeline: LivePipeline) -> Edit:
     return module.replace(cast, receiver)
 
 
-rule = Rule.of("PF107", check)
+rule = Rule.of("PF107", check, anywhere=True)

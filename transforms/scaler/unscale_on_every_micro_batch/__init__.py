@@ -33,6 +33,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ....codemod.model import Finding, Fix, Rule
+from ....codemod.purpose.given import may_be_on
 from ....codemod.python.paths import Facts, Guard, exclusive, guard_facts, guards, loops, name_parts, position
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
@@ -48,12 +49,12 @@ NO_CHECKS = "update runs in passes without unscale_ or step, and raises 'No inf 
 
 def check(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
-        if scaler.switched_off or scaler.kind == "wrapper":
-            continue
-        for step in steps_of(scaler):
-            if step.of("update"):
-                yield from _repeated_unscale(project, scaler, step)
-                yield from _bare_update(project, scaler, step)
+        steps = () if scaler.switched_off or scaler.kind == "wrapper" else steps_of(scaler)
+        paired = [step for step in steps if step.of("update")]
+        found = [item for step in paired for item in _repeated_unscale(project, scaler, step)]
+        found += (item for step in paired for item in _bare_update(project, scaler, step))
+        if found and may_be_on(project, scaler):
+            yield from found
 
 
 # --- unscale_ without update ------------------------------------------------------------------------------------------

@@ -1,0 +1,67 @@
+"""What tests of settings say for a whole run: two branches that one setting decides go together."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from ..python.names import ModuleNames
+from ..python.paths import Guard
+from ..python.settings_objects import may_hold_settings
+from ..source.project import Project
+from .lattice import Value
+
+Facts = frozenset[tuple[str, bool]]
+"""Texts that are true or false."""
+_OPERATORS = (ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop)
+LASTING = (*_OPERATORS, ast.Name, ast.Attribute, ast.Constant, ast.expr_context)
+"""What tests are made of that come out the same each time."""
+
+
+def opposed(first: Facts, second: Facts) -> bool:
+    """Whether facts say that two things are not in one run."""
+    return any((text, not holds) in second for text, holds in first)
+
+
+def lasting_facts(project: Project, module: ModuleNames, test: ast.expr, holds: bool) -> Facts:
+    """What an outcome of a test says for the whole run: of settings and names that nothing changes on the way."""
+    return project.memo(_lasting_facts, (module, test, holds))
+
+
+def _lasting_facts(project: Project, asked: tuple[ModuleNames, ast.expr, bool]) -> Facts:
+    module, test, holds = asked
+    if not all(isinstance(node, LASTING) for node in ast.walk(test)):
+        return frozenset()
+    named = [node for node in ast.walk(test) if isinstance(node, ast.Name | ast.Attribute)]
+    kept = all(_stays(project, module, node) for node in named if module.parents[node] not in named)
+    return frozenset(Guard(test, holds).facts) if kept and named else frozenset()
+
+
+def _stays(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute) -> bool:
+    if isinstance(node, ast.Attribute):
+        return not module.attribute_stores.get(node.attr) and may_hold_settings(project, module, node.value)
+    return len(module.scope_of(node).lookup(node.id)) == 1
+
+
+def under(names: dict[str, Value], facts: Facts) -> dict[str, Value]:
+    """What places hold where facts are true, if anything in them depends on it."""
+    opposing = {(text, not holds) for text, holds in facts}
+    return {
+        place: value if all(opposing.isdisjoint(atom.given) for atom in value.atoms) else _told(value, facts)
+        for place, value in names.items()
+    }
+
+
+def _told(value: Value, facts: Facts) -> Value:
+    fitting = [atom for atom in value.atoms if not opposed(atom.given, facts)]
+    return value.with_atoms(replace(atom, given=atom.given | facts) for atom in fitting) if fitting else value
+
+
+def told_under(names: dict[str, Value], others: dict[str, Value], facts: Facts) -> dict[str, Value]:
+    """What places hold after a branch in which these facts are true; what the other branch left the same is no news."""
+    if not facts:
+        return names
+    return {
+        place: _told(value, facts) if value.atoms and others.get(place) is not value else value
+        for place, value in names.items()
+    }
