@@ -63,9 +63,11 @@ class LossStep:
     steps: tuple[ast.Call, ...]
 
 
-def training_step(project: Project, region: Autocast, entry: Entry) -> LossStep | None:
+def training_step(project: Project, region: Autocast, entry: Entry | None = None) -> LossStep | None:
     """The ``backward`` of a loss made in the region, or behind it of what it makes, and the ``step`` after it: in the
-    function that enters the region, or in one that this one returns the loss to."""
+    function that enters the region (where it is made, if no entry is given), or in one that this one returns the loss
+    to."""
+    entry = entry or Entry(region.module, region.node)
     module, function = entry.module, function_of(entry.module, entry.node)
     block = module.statement_of(entry.node)
     made = _stored_in(block)

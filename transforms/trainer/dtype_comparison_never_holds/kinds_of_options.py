@@ -74,5 +74,5 @@ def _is_number(option: Option) -> bool | None:
 def _converted(module: ModuleNames, compared: Sequence[ast.Constant], is_number: bool) -> Fix | None:
     if any(isinstance(item.value, bool) or (is_number and not str(item.value).isdigit()) for item in compared):
         return None
-    edits = [module.replace(item, str(item.value) if is_number else f'"{item.value}"') for item in compared]
+    edits = [module.replace(item, str(item.value) if is_number else '"' + str(item.value) + '"') for item in compared]
     return Fix.unsafe("kind", "compare with what it is; what never ran begins to run", *edits)

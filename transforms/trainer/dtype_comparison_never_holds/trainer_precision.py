@@ -13,7 +13,7 @@ from ....codemod.model import Draft, Fix
 from ....codemod.python.creations import creations_of
 from ....codemod.python.functions import all_bases
 from ....codemod.python.names import ModuleNames, names_of, resolve
-from ....codemod.releases.pins import certainly_has
+from ....codemod.releases.pins import allowed, certainly_has
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LIGHTNING
 
@@ -60,10 +60,10 @@ def _words(node: ast.Compare) -> list[str]:
 
 
 def _is_new(project: Project, module: ModuleNames) -> bool:
-    """Whether the project allows no older Lightning, or gives a Trainer a name that older ones refuse."""
-    used = module.imported_packages.intersection(LIGHTNING)
-    pinned = bool(used) and all(certainly_has(project, name, SINCE, module.document.path) for name in used)
-    return pinned or (bool(used) and project.fact(_gives_new_name))
+    """Whether no older Lightning is allowed, or none is named and a Trainer has a name that those refuse."""
+    used, path = module.imported_packages.intersection(LIGHTNING), module.document.path
+    unknown = all(allowed(project, name, path) is None for name in used) and project.fact(_gives_new_name)
+    return bool(used) and (unknown or all(certainly_has(project, name, SINCE, path) for name in used))
 
 
 def _gives_new_name(project: Project) -> bool:
