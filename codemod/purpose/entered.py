@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..model import Place
 from ..python.functions import called_function
-from ..python.names import FunctionNode, ModuleNames, attribute_chain
+from ..python.names import FunctionNode, ModuleNames, attribute_chain, names_of
 from ..python.trace import Domain, Trace, trace
 from ..source.project import Project
 from ..torch.accelerators import accelerator_at
 from ..torch.autocast import Autocast, autocasts_in
 from ..torch.dtypes import BF16, FP16, UNKNOWN, as_dtype
 from ..torch.entering_calls import sites_of
+from ..torch.unscaled_steps import Entry
 from .files import is_test
 from .lightning import step_runs
-from .steps import contexts_around
+from .steps import contexts_around, may_be_autocast
 
 MAX_HOPS = 5
 """How many calls up a region is looked for: further away it is another program's business."""
@@ -65,6 +66,8 @@ def way_inside(project: Project, module: ModuleNames, node: ast.AST, hops: int =
 
 def _made_by(question: Trace[Autocast], module: ModuleNames, context: ast.expr) -> Iterable[Autocast] | None:
     """The autocasts in an expression, or around the ``yield`` of a function that it calls; None: it is followed."""
+    if isinstance(context, ast.BoolOp) and isinstance(context.op, ast.And):
+        return question.of(module, context.values[-1])  # contexts are true: `and` gives the last one
     nodes = set(ast.walk(context))
     found = [item for item in autocasts_in(question.project, module) if item.node in nodes]
     target = called_function(question.project, module, context) if isinstance(context, ast.Call) else None
@@ -76,6 +79,23 @@ def _made_by(question: Trace[Autocast], module: ModuleNames, context: ast.expr) 
 
 MADE: Domain[Autocast] = Domain(_made_by, lambda _question, _module, _node, _why: ())
 """The autocasts that a context manager can be: made in place, held by a name, or made by a helper function."""
+
+
+def entries_of(project: Project, region: Autocast) -> Sequence[Entry]:
+    """Where a region is entered: in place, by a name, or by a function that makes it, which make no other region."""
+    here = (Entry(region.module, region.node),) if region.form == "with" else ()
+    return (*here, *project.fact(_named_entries).get(region, ()))
+
+
+def _named_entries(project: Project) -> dict[Autocast, list[Entry]]:
+    found: dict[Autocast, list[Entry]] = {}
+    for document in project.python_documents(("backward",), ("with ",)):
+        module = names_of(project, document)
+        for item in module.of_type(ast.withitem):
+            regions = trace(project, module, item.context_expr, MADE) if may_be_autocast(item.context_expr) else ()
+            if len(regions) == 1 and regions[0].node is not item.context_expr:
+                found.setdefault(regions[0], []).append(Entry(module, item.context_expr))
+    return found
 
 
 def _is_accelerated(project: Project, module: ModuleNames, called: ast.expr) -> bool:

@@ -18,6 +18,7 @@ from ..torch.autocast import (
     runs_without_gradients,
 )
 from ..torch.dtypes import Dtype, Given, Scenario
+from ..torch.entering_calls import sites_of
 from ..torch.scalers import Scaler
 from .steps import calls_beside, function_scope, is_evaluation, may_be_autocast
 
@@ -52,7 +53,8 @@ def regions_of(project: Project, scaler: Scaler) -> Iterator[Region]:
         item for item in helpers if function_scope(item.module, item.node) in functions and project.memo(_trains, item)
     ]
     # Cut only here: what is left out must not decide which regions are the step's.
-    for item in (near or _elsewhere(scaler, _training(project, stepping, helpers), functions))[: MAX_REGIONS + 1]:
+    found = near or _elsewhere(scaler, _training(project, stepping, helpers), functions)
+    for item in (found or _in_models(project, functions))[: MAX_REGIONS + 1]:
         yield Region(item, dtype_scenarios(project, item))
 
 
@@ -80,6 +82,17 @@ def _elsewhere(scaler: Scaler, training: Sequence[Autocast], functions: set[Scop
     elsewhere = [item for item in training if not is_evaluation(item)]
     others = [item for item in elsewhere if not functions or not _is_a_step_of_its_own(item)]
     return _reached(others, functions, scaler.modules) or others
+
+
+def _in_models(project: Project, functions: set[Scope]) -> list[Autocast]:
+    """The regions in ``forward`` of the models that a step calls."""
+    found = []
+    for item in autocasts(project):
+        function = function_scope(item.module, item.node).node
+        if isinstance(function, FunctionNode) and function.name == "forward" and project.memo(_trains, item):
+            sites = sites_of(project, item.module, function)
+            found += [item] if any(function_scope(*site) in functions for site in sites) else []
+    return found
 
 
 def _trains(project: Project, item: Autocast) -> bool:

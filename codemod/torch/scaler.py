@@ -63,7 +63,14 @@ class AttributeAlias:
     name: str
 
 
-Alias: TypeAlias = NameAlias | AttributeAlias
+@dataclass(frozen=True, slots=True)
+class KeyAlias:
+    """The value of a dictionary under a key."""
+
+    name: str
+
+
+Alias: TypeAlias = NameAlias | AttributeAlias | KeyAlias
 
 
 @dataclass(slots=True, eq=False)

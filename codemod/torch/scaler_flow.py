@@ -9,14 +9,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ..python.functions import FunctionTarget, called_function, lineage
+from ..python.functions import FunctionTarget, called_function, class_of, lineage, named_function
 from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, names_of
+from ..python.scopes import last_name
 from ..source.project import Project
 from .accelerators import accelerator_at
-from .scaler import METHODS, Alias, AttributeAlias, NameAlias, Scaler, Use, UseKind
+from .scaler import METHODS, Alias, AttributeAlias, KeyAlias, NameAlias, Scaler, Use, UseKind
 from .scaler_births import WORDS
 
 HARMLESS_RECEIVERS = ("print", "isinstance", "id", "type", "repr", "str", "bool", "hasattr", "callable", "len")
+NAMESPACES = ("SimpleNamespace", "Namespace")
+PARTIALS = ("functools.partial", "partial")
 LOGGING = ("debug", "info", "warning", "error")
 MAX_ALIASES = 40
 USING = (*WORDS, "autocast", "scaler")
@@ -67,6 +70,9 @@ class _Flow:
         if isinstance(alias, AttributeAlias):
             yield from self._attribute_references(alias)
             return
+        if isinstance(alias, KeyAlias):
+            yield from self._values_under(alias.name)
+            return
         for node in self.project.memo(_reads_by_scope, (alias.module, alias.name)).get(alias.scope, ()):
             yield alias.module, node
         if isinstance(alias.scope.node, ast.Module):
@@ -95,6 +101,17 @@ class _Flow:
                 if self._same_attribute(alias, module, node):
                     if module is not alias.module:
                         self.scaler.routes.add("other-file")
+                    yield module, node
+
+    def _values_under(self, key: str) -> Iterator[tuple[ModuleNames, ast.expr]]:
+        """``state["scaler"]`` in files that scale with just this; a checkpoint has a state under such a key."""
+        for document in self.project.python_documents((*WORDS, "scaler"), (key,)):
+            module = names_of(self.project, document)
+            calls = [call for name in ("scale", "unscale_") for call in module.calls_by_name.get(name, ())]
+            scaling = {ast.unparse(call.func.value) for call in calls if isinstance(call.func, ast.Attribute)}
+            for node in module.of_type(ast.Subscript):
+                is_key = isinstance(node.slice, ast.Constant) and node.slice.value == key
+                if is_key and isinstance(node.ctx, ast.Load) and ast.unparse(node) in scaling:
                     yield module, node
 
     def _same_attribute(self, alias: AttributeAlias, module: ModuleNames, node: ast.Attribute) -> bool:
@@ -187,10 +204,16 @@ class _Flow:
         else:
             self.scaler.routes.add("stored")
             self._use("item", module, target)
+            if isinstance(target, ast.Subscript):
+                self._under(target.slice)
 
     def _add(self, alias: Alias) -> None:
         if alias not in self.scaler.aliases:
             self.scaler.aliases.append(alias)
+
+    def _under(self, key: ast.expr | None) -> None:
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            self._add(KeyAlias(key.value))
 
     def _container(self, module: ModuleNames, container: ast.expr, node: ast.expr) -> None:
         parent = module.parents[container]
@@ -204,6 +227,11 @@ class _Flow:
         if isinstance(parent, ast.Return) and isinstance(container, ast.Tuple):
             self._returned(module, parent, container.elts.index(node))
             return
+        self._stored(module, node)
+        if isinstance(container, ast.Dict) and node in container.values:
+            self._under(container.keys[container.values.index(node)])
+
+    def _stored(self, module: ModuleNames, node: ast.expr) -> None:
         self.scaler.routes.add("stored")
         self._use("stored", module, node)
 
@@ -218,10 +246,33 @@ class _Flow:
             return
         target = called_function(self.project, module, call)
         parameter = target.parameter_for(call, node) if target is not None else None
-        if target is None or parameter is None:
+        if target is None and module.qualified(call.func) in PARTIALS and call.args:
+            rest = ast.Call(func=call.args[0], args=call.args[1:], keywords=call.keywords)
+            target = named_function(self.project, module, call.args[0], module.scope_of(call))
+            parameter = target.parameter_for(rest, node) if target is not None else None
+        if target is not None and parameter is not None:
+            self._parameter(module, node, call, target, parameter)
+        elif not self._is_field(module, node, call):
             self._handed(module, node, call)
-            return
-        self._parameter(module, node, call, target, parameter)
+
+    def _is_field(self, module: ModuleNames, node: ast.expr, call: ast.Call) -> bool:
+        """``dict(scaler=...)``, ``SimpleNamespace(scaler=...)``, or a class of the project whose fields are listed."""
+        field = next((item.arg for item in call.keywords if item.value is node), None)
+        found = class_of(self.project, module, call.func)
+        alias: Alias | None = None
+        if found is not None:
+            body: list[ast.stmt] = getattr(found[1].node, "body", [])
+            names = [ast.unparse(item.target) for item in body if isinstance(item, ast.AnnAssign)]
+            field = names[call.args.index(node)] if node in call.args[: len(names)] else field
+            alias = AttributeAlias(*found, field) if field is not None and field in names else None
+        elif field is not None and last_name(call.func) in NAMESPACES:
+            alias = AttributeAlias(module, None, field)
+        elif field is not None and isinstance(call.func, ast.Name) and call.func.id == "dict":
+            alias = KeyAlias(field)
+        if alias is not None:
+            self._stored(module, node)
+            self._add(alias)
+        return alias is not None
 
     def _handed(self, module: ModuleNames, node: ast.expr, call: ast.Call) -> None:
         """The scaler goes to code that is not read: some of it is known to scale nothing."""

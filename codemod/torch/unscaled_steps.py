@@ -7,13 +7,13 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from ..python.callers import callers_of
 from ..python.creations import creations_of
 from ..python.functions import class_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..python.paths import exclusive, function_of, position
 from ..source.project import Project
 from .autocast import Autocast
+from .entering_calls import sites_of
 from .scalers import scalers
 
 SCALING_WORDS = (
@@ -44,6 +44,14 @@ CUTS = ("detach", "item", "tolist", "numpy")
 """Methods behind which no gradient flows back."""
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A ``with`` that enters a region: what stands behind the word."""
+
+    module: ModuleNames
+    node: ast.expr
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LossStep:
     """A float16 region, the backward of its loss, and the optimizer's steps in the same function."""
@@ -55,25 +63,23 @@ class LossStep:
     steps: tuple[ast.Call, ...]
 
 
-def training_step(project: Project, region: Autocast) -> LossStep | None:
-    """The ``backward`` of a loss made in the region, and the ``step`` after it: in the region's own function, or in one
-    that this one returns the loss to.
-
-    Where float16 is asked for, also of a loss that is made behind the region of what it makes.
-    """
-    module, function = region.module, function_of(region.module, region.node)
-    block = module.statement_of(region.node)
-    made = {node.id for node in ast.walk(block) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    if project.target in ASKS_FOR_SCALING:
-        made |= _made_behind(module, function, block, made)
-    return _step_with(project, region, module, block, made) or _step_of_caller(project, region, function, made)
+def training_step(project: Project, region: Autocast, entry: Entry | None = None) -> LossStep | None:
+    """The ``backward`` of a loss made in the region, or behind it of what it makes, and the ``step`` after it: in the
+    function that enters the region (where it is made, if no entry is given), or in one that this one returns the loss
+    to."""
+    entry = entry or Entry(region.module, region.node)
+    module, function = entry.module, function_of(entry.module, entry.node)
+    block = module.statement_of(entry.node)
+    made = _stored_in(block)
+    made |= _made_behind(module, function, block, made)
+    return _step_with(project, region, module, block, made) or _step_of_caller(project, region, entry, made)
 
 
 def accelerated_step(project: Project, region: Autocast, accelerator: str) -> LossStep | None:
     """The same where ``accelerator.backward(loss)`` is called, in the region or below it."""
     module, function = region.module, function_of(region.module, region.node)
     block = module.statement_of(region.node)
-    made = {node.id for node in ast.walk(block) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    made = _stored_in(block)
     backwards = module.calls_inside.get((function, "backward"), [])
     for call in backwards[bisect_left(backwards, position(block), key=position) :]:
         loss = call.args[0] if len(call.args) == 1 else None
@@ -83,24 +89,29 @@ def accelerated_step(project: Project, region: Autocast, accelerator: str) -> Lo
     return None
 
 
+def _stored_in(statement: ast.stmt) -> set[str]:
+    """The variables that a statement gives values."""
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
 def _made_behind(module: ModuleNames, function: ast.AST, block: ast.stmt, made: Collection[str]) -> set[str]:
     """The variables that later statements of the function make of these: ``loss = criterion(logits, labels)``."""
     found = set(made)
     for node in module.of_type(ast.Assign):
         later = function_of(module, node) is function and position(node) > position(block)
-        if later and not exclusive(module, node, block) and not found.isdisjoint(_loaded(node.value)):
+        loaded = {item.id for item in _differentiated(node.value) if isinstance(item, ast.Name)} if later else ()
+        if not exclusive(module, node, block) and not found.isdisjoint(loaded):
             found |= {item.id for target in node.targets for item in ast.walk(target) if isinstance(item, ast.Name)}
     return found
 
 
-def _loaded(node: ast.AST) -> Iterator[str]:
-    """The variables that gradients flow back to."""
+def _differentiated(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of an expression that gradients flow back to."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CUTS:
         return
-    if isinstance(node, ast.Name):
-        yield node.id
+    yield node
     for child in ast.iter_child_nodes(node):
-        yield from _loaded(child)
+        yield from _differentiated(child)
 
 
 def _step_with(
@@ -122,28 +133,33 @@ def _step_with(
     return None
 
 
-def _step_of_caller(project: Project, region: Autocast, function: ast.AST, made: Collection[str]) -> LossStep | None:
-    """``loss = self.loss_of(batch)``, then ``loss.backward()``, where ``loss_of`` returns what the region makes."""
-    if not isinstance(function, FunctionNode) or not _returns_one_of(project, region.module, function, made):
+def _step_of_caller(project: Project, region: Autocast, entry: Entry, made: Collection[str]) -> LossStep | None:
+    """``loss = criterion(model(x), y)``, then ``loss.backward()``, where ``forward`` returns what the region makes."""
+    function = function_of(entry.module, entry.node)
+    if not isinstance(function, FunctionNode) or not _returns_one_of(project, entry, function, made):
         return None
-    for site in callers_of(project, region.module, function).sites:
-        statement = site.module.statement_of(site.call)
-        named = isinstance(statement, ast.Assign) and statement.value is site.call and len(statement.targets) == 1
-        target = statement.targets[0] if named and isinstance(statement, ast.Assign) else None
-        found = None
-        if isinstance(target, ast.Name) and not scales_somehow(project, site.module):
-            found = _step_with(project, region, site.module, statement, {target.id})
+    for module, call in sites_of(project, entry.module, function):
+        statement = module.statement_of(call)
+        flows = isinstance(statement, ast.Assign) and call in _differentiated(statement.value)
+        if not flows or scales_somehow(project, module):
+            continue
+        names = _stored_in(statement)
+        names |= _made_behind(module, function_of(module, call), statement, names)
+        found = _step_with(project, region, module, statement, names)
         if found is not None:
             return found
     return None
 
 
-def _returns_one_of(project: Project, module: ModuleNames, function: FunctionNode, made: Collection[str]) -> bool:
-    """Whether all that a function returns is one of these variables, not scaled by hand."""
-    values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
-    own = [value for value in values if function_of(module, value) is function]
+def _returns_one_of(project: Project, entry: Entry, function: FunctionNode, made: Collection[str]) -> bool:
+    """Whether all that a function returns is one of these variables, not scaled by hand, or made in the region."""
+    module, block = entry.module, entry.module.statement_of(entry.node)
+    returned = [item for item in module.returns_of(function) if item.value is not None]
     plain = set(made) - project.memo(_multiplied, function)
-    return bool(own) and all(isinstance(value, ast.Name) and value.id in plain for value in own)
+    return bool(returned) and all(
+        (isinstance(item.value, ast.Name) and item.value.id in plain) or block in module.ancestors(item)
+        for item in returned
+    )
 
 
 def _loss_name(call: ast.Call) -> str:

@@ -18,24 +18,28 @@ not start anew) a `torch.amp.GradScaler("cuda")` is made before the outermost lo
 through the scaler, and gradients are unscaled before a clip. Small gradients survive then, so training changes; steps
 with inf or NaN gradients are skipped. Everything else is reported; `dtype=torch.bfloat16` is the other way out.
 Where float16 was asked for (`--to fp16-mixed`) the fix counts as safe: it is what was asked for. Then it is also
-written where the loss is made behind the region of what that returns (`loss = criterion(logits, labels)`), in code that
-runs once, and [unsafe] above a function that runs once an epoch, beside an optimizer of the project's own, or where a
-function of the project reads gradients before the step.
+written in code that runs once, and [unsafe] above a function that runs once an epoch, beside an optimizer of the
+project's own, or where a function of the project reads gradients before the step.
 
 ## Not flagged
 
 Any sign of loss scaling in the file (a scaler, `loss_scale`, Fabric, Lightning, DeepSpeed, apex; accelerate, unless its
 own `mixed_precision` is "no" and it runs the backward pass); files that cast to float16 or load a model in it, since a
-scaler cannot unscale float16 gradients; autocast whose dtype or switch is decided elsewhere by precision; bfloat16;
-regions on the CPU, under `no_grad` or switched off; regions whose loss is not the one that `backward` is called on.
+scaler cannot unscale float16 gradients; autocast whose dtype is decided elsewhere, or whose switch no default, launch
+line or file turns on; contexts that may be one of several regions; bfloat16; regions on the CPU, under `no_grad` or
+switched off; regions from whose results no gradient flows to the loss that `backward` is called on.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 
 from ...codemod.model import Finding, Fix, Place, Rule
+from ...codemod.purpose.decided import decided
+from ...codemod.purpose.entered import entries_of
 from ...codemod.purpose.regimes import speaks_of_precision
+from ...codemod.python.conditions import conditions_in, never_reached
 from ...codemod.python.creations import Creation
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import function_of, guards
@@ -43,15 +47,16 @@ from ...codemod.source.project import Project
 from ...codemod.torch.accelerators import accelerator_at
 from ...codemod.torch.autocast import (
     Autocast,
+    autocasts,
     dtype_scenarios,
     is_float32_island,
-    runs_without_gradients,
-    training_autocasts,
+    is_without_gradients,
 )
 from ...codemod.torch.dtypes import FP16
 from ...codemod.torch.scaler_edits.add_scaler import fix
 from ...codemod.torch.unscaled_steps import (
     ASKS_FOR_SCALING,
+    Entry,
     LossStep,
     accelerated_step,
     scales_somehow,
@@ -63,16 +68,24 @@ from ...codemod.trainers.reading.loads import loads_in
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for region in training_autocasts(project):
-        if region.form != "with" or not _computes_in_half(project, region) or runs_without_gradients(region):
+    for region in autocasts(project):
+        entries = entries_of(project, region)
+        if not entries or never_reached(project, region.module, region.node) or not _computes_in_half(project, region):
             continue
-        if _holds_half_weights(project, region.module):
-            continue  # a GradScaler could not unscale their gradients
-        step = training_step(project, region)
-        if step is not None and not scales_somehow(project, region.module):
-            near = function_of(region.module, region.node) is step.function
-            added = fix(project, step) if near or project.target in ASKS_FOR_SCALING else None
-            yield _finding(region, step, [added])
+        for entry in entries:
+            if not (is_without_gradients(entry.module, entry.node) or _is_passed_by(project, entry)):
+                yield from _unscaled(project, region, entry)
+
+
+def _unscaled(project: Project, region: Autocast, entry: Entry) -> Iterator[Finding]:
+    if _holds_half_weights(project, entry.module):
+        return  # a GradScaler could not unscale their gradients
+    step = training_step(project, region, entry)
+    if step is not None and not any(scales_somehow(project, module) for module in (region.module, entry.module)):
+        near = function_of(entry.module, entry.node) is step.function
+        added = fix(project, step) if near or project.target in ASKS_FOR_SCALING else None
+        yield _finding(region, step, [added])
+    if region.node is entry.node:
         yield from _beside_accelerator(project, region)
 
 
@@ -84,9 +97,24 @@ def _computes_in_half(project: Project, region: Autocast) -> bool:
         return False
     if {item.value for item in dtype_scenarios(project, region)} != {FP16}:
         return False
-    tests = [guard.test for guard in guards(region.module, region.node)]
-    tests += [region.enabled_node] if region.enabled_node is not None else []
-    return not any(speaks_of_precision(project, region.module, test) for test in tests)
+    enabled = region.enabled_node
+    is_off = enabled is not None and _is_left_off(project, region.module, enabled, True)
+    return not is_off and not _is_passed_by(project, Entry(region.module, region.node))
+
+
+def _is_passed_by(project: Project, entry: Entry) -> bool:
+    """Whether a test of precision that the stated runs do not meet decides that this code runs."""
+    tests = guards(entry.module, entry.node)
+    return any(_is_left_off(project, entry.module, guard.test, guard.holds) for guard in tests)
+
+
+def _is_left_off(project: Project, module: ModuleNames, test: ast.expr, holds: bool) -> bool:
+    """Whether a test asks for a precision that no default, launch line or file is known to ask for."""
+    if not speaks_of_precision(project, module, test):
+        return False
+    asked = conditions_in(project, module).given(test, holds)
+    found = decided(project, module, asked)
+    return not asked or found is None or found.open
 
 
 def _holds_half_weights(project: Project, module: ModuleNames) -> bool:

@@ -49,7 +49,7 @@ def _is_local(scaler: Scaler) -> bool:
     if isinstance(alias, NameAlias):
         once = len(alias.scope.bindings.get(alias.name, [])) == 1
         return once and alias.name not in _exported(scaler.module) | _declared(scaler.module)
-    return _is_only_assignment(alias)
+    return isinstance(alias, AttributeAlias) and _is_only_assignment(alias)
 
 
 def _is_only_assignment(alias: AttributeAlias) -> bool:

@@ -4,6 +4,7 @@
 
 `autocast("cuda")` as a statement makes an object and drops it: the code after it computes in float32, without an error.
 `yield autocast(...)` in a context manager hands the object to a caller that never enters it: the same.
+`with autocast("cuda") and torch.no_grad():` enters the second alone, as `and` gives its last operand: the same.
 `with torch.cuda.amp.autocast:` stops with `TypeError: 'type' object does not support the context manager protocol`
 (before Python 3.11: `AttributeError: __enter__`). A bare `@torch.cuda.amp.autocast` takes the function for its argument
 `enabled`; the first call stops with `TypeError: autocast()(func) requires a callable`. A bare `@torch.autocast` stops
@@ -25,9 +26,9 @@ For `torch.autocast` the device is not known; the finding has no fix.
 `enter` [safe]: `with context():` becomes `with context:`; `exit` [safe]: `__exit__()` becomes
 `__exit__(None, None, None)`: certain crashes.
 
-`with` [unsafe]: the statement becomes a `with` around the rest of its block, the `yield` one around itself. From then
-on the code really runs in mixed precision: its numerics, memory and speed change. Not offered where the rest of the
-block runs `backward` or an optimizer, which belong outside.
+`with` [unsafe]: the statement becomes a `with` around the rest of its block, the `yield` one around itself, and `and`
+a comma. From then on the code really runs in mixed precision: its numerics, memory and speed change. Not offered where
+the rest of the block runs `backward` or an optimizer, which belong outside.
 
 ## Not flagged
 
@@ -77,6 +78,7 @@ def check(project: Project) -> Iterator[Finding]:
             yield _bare(project, autocast, "autocast is not called: with needs an instance, not the class")
         elif autocast.form == "value":
             yield from _yielded(project, autocast)
+            yield from _passed_over(autocast)
     for module, call in exits_without_arguments(project):
         yield _exit(project, module, call)
     yield from (rule.found(*draft) for draft in methods_outside_autocast(project))
@@ -99,6 +101,21 @@ def _exit(project: Project, module: ModuleNames, call: ast.Call) -> Finding:
 
 def _finding(autocast: Autocast, message: str, *fixes: Fix) -> Finding:
     return rule.at(autocast.module, autocast.node, message, fixes=fixes)
+
+
+def _passed_over(autocast: Autocast) -> Iterator[Finding]:
+    """``with autocast(...) and no_grad():``, which enters the last one alone."""
+    module = autocast.module
+    joined = module.parents[autocast.node]
+    entered = isinstance(joined, ast.BoolOp) and isinstance(module.parents[joined], ast.withitem)
+    if not isinstance(joined, ast.BoolOp) or not entered or not isinstance(joined.op, ast.And):
+        return
+    last = joined.values[-1]
+    if last is not autocast.node:
+        parts = [part for value in joined.values for part in (", ", value)][1:]
+        text = "enter each of them; the block then runs in mixed precision"
+        message = f"`and` gives its last operand: {ast.unparse(last)} is entered, and this autocast is not"
+        yield _finding(autocast, message, Fix.unsafe("with", text, module.replace(joined, *parts)))
 
 
 # --- the bare class ---------------------------------------------------------------------------------------------------

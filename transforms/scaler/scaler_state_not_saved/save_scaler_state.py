@@ -47,7 +47,7 @@ def _name(scaler: Scaler) -> str | None:
     alias = scaler.aliases[0]
     if isinstance(alias, NameAlias):
         return alias.name if len(alias.scope.bindings.get(alias.name, [])) == 1 else None
-    return f"self.{alias.name}" if alias.owner is not None else None
+    return f"self.{alias.name}" if isinstance(alias, AttributeAlias) and alias.owner is not None else None
 
 
 def _sees(scaler: Scaler, item: Transfer) -> bool:

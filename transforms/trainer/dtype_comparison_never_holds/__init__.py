@@ -4,7 +4,8 @@
 
 `if model.dtype == "bfloat16":` and `if str(x.dtype) == "float16":` are never true, so the branch for 16 bits (a scaler,
 an autocast, a cast) does not run; `!=` is always true. Nothing is raised. With `--dtype` restricted to `float16` and
-`bfloat16`, `args.dtype == "bf16"` is never true either. After `if "float16" in name:` the branch for
+`bfloat16`, `args.dtype == "bf16"` is never true either; with `--precision` of `type=int`, `args.precision == "16"` is
+never true, nor is `== 16` where it is a string. After `if "float16" in name:` the branch for
 `"bfloat16" in name` is never reached: bfloat16 is taken for float16. Under Lightning 2 `trainer.precision == 16` is
 never true: it is `"16-mixed"`, whatever the Trainer was given.
 
@@ -16,8 +17,9 @@ of the module. NumPy's dtypes, which do compare with strings, are called alike. 
 ## Fix
 
 `dtype` [unsafe]: the string becomes the dtype (`model.dtype == torch.bfloat16`). `prefix` [unsafe]: `str(x.dtype)` is
-compared with `"torch.float16"`. `name` [unsafe]: Lightning's new name. Branches that never ran begin to run. Reported
-only: options and words in words.
+compared with `"torch.float16"`. `name` [unsafe]: Lightning's new name. `kind` [unsafe]: a number for an option that is
+one, a string for one that is a string. Branches that never ran begin to run. Reported only: other spellings of options,
+and words in words.
 
 ## Not flagged
 
@@ -36,12 +38,13 @@ from ....codemod.purpose.files import is_test
 from ....codemod.python.names import names_of
 from ....codemod.source.project import Project
 from .choices_of_options import words_not_offered
+from .kinds_of_options import values_of_another_kind
 from .known_dtypes import dtype_with_string
 from .trainer_precision import old_names_of_precision
 from .words_in_words import shadowed_words
 
 WORDS = ("float16", "bfloat16", "float32", "bf16", "fp16", "fp32", ".precision")
-KINDS = (dtype_with_string, words_not_offered, shadowed_words, old_names_of_precision)
+KINDS = (dtype_with_string, words_not_offered, values_of_another_kind, shadowed_words, old_names_of_precision)
 
 
 def check(project: Project) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ def words_not_offered(project: Project, module: ModuleNames) -> Iterator[Draft]:
         options = options_read(project, module, left)
         offered = _offered(options)
         meant = {_same_dtype(str(word.value), offered) for word in words}
-        if not offered or "" in meant or _is_handled(module, meant) or _is_stored(project, left.attr):
+        if not offered or "" in meant or _is_handled(module, meant) or is_stored(project, left.attr):
             continue
         wrong = ", ".join(repr(word.value) for word in words)
         message = f"{ast.unparse(left)} is never {wrong}: {options[0].flags[0]} accepts {', '.join(map(repr, offered))}"
@@ -67,7 +67,7 @@ def _is_declared(module: ModuleNames, node: ast.AST) -> bool:
     return any(isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument" for call in calls)
 
 
-def _is_stored(project: Project, name: str) -> bool:
+def is_stored(project: Project, name: str) -> bool:
     """Whether an attribute of this name is assigned anywhere, or set by its name."""
     for document in project.python_documents((name,)):
         other = names_of(project, document)

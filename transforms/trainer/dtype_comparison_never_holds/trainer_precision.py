@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from ....codemod.model import Draft, Fix
 from ....codemod.python.creations import creations_of
 from ....codemod.python.functions import all_bases
-from ....codemod.python.names import ModuleNames, resolve
-from ....codemod.releases.pins import certainly_has
+from ....codemod.python.names import ModuleNames, names_of, resolve
+from ....codemod.releases.pins import allowed, certainly_has
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LIGHTNING
 
@@ -60,8 +60,22 @@ def _words(node: ast.Compare) -> list[str]:
 
 
 def _is_new(project: Project, module: ModuleNames) -> bool:
-    used = module.imported_packages.intersection(LIGHTNING)
-    return bool(used) and all(certainly_has(project, name, SINCE, module.document.path) for name in used)
+    """Whether no older Lightning is allowed, or none is named and a Trainer has a name that those refuse."""
+    used, path = module.imported_packages.intersection(LIGHTNING), module.document.path
+    unknown = all(allowed(project, name, path) is None for name in used) and project.fact(_gives_new_name)
+    return bool(used) and (unknown or all(certainly_has(project, name, SINCE, path) for name in used))
+
+
+def _gives_new_name(project: Project) -> bool:
+    modules = (names_of(project, document) for document in project.python_documents(NEW_NAMES.values()))
+    calls = ((module, call) for module in modules for call in module.calls_by_name.get("Trainer", ()))
+    given = [(module, call, item.value) for module, call in calls for item in call.keywords if item.arg == "precision"]
+    return any(
+        isinstance(value, ast.Constant)
+        and value.value in NEW_NAMES.values()
+        and _is_of_lightning(resolve(project, module, call.func) or "", ("Trainer",))
+        for module, call, value in given
+    )
 
 
 def _is_trainer(project: Project, module: ModuleNames, node: ast.expr) -> bool:

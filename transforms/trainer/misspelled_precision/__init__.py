@@ -3,8 +3,10 @@
 ## What goes wrong
 
 `module 'torch' has no attribute 'bloat16'`, `Accelerator.__init__() got an unexpected keyword argument
-'mix_precision'`, `'Namespace' object has no attribute 'mix_precision'`, `Unknown mixed_precision mode: False`, or no
-error at all: `--fp16 False` switches fp16 on, and a comparison with `"bloat16"` never holds.
+'mix_precision'`, `GradScaler.__init__() got an unexpected keyword argument 'backoff'`, `'Namespace' object has no
+attribute 'mix_precision'`, `Unknown mixed_precision mode: False`, or no error at all: `--fp16 False` switches fp16 on,
+a comparison with `"bloat16"` never holds, and `--no_fp16` of `action="store_false"` is true where it is left out, so
+`not args.no_fp16` is fp16 for those who ask for none.
 
 ## Why
 
@@ -24,13 +26,17 @@ attribute of an object that may allow missing names (the right one is read of it
 type beside `default=False` (the project's own `str2bool` where the file has one, else a function that reads `false`,
 `no`, `off` and `0` as False; `--fp16 True` on existing command lines keeps working).
 
+`action` [unsafe]: `store_true` for a switch that does the opposite of its name. Runs with the switch and without it
+change places.
+
 ## Not flagged
 
 Names that the project itself declares, however they are spelled (`--mix_precision`, `self.precison`); names of other
 formats (`float6`, `bfloat8`); a slip that stands beside the right word, or that is both given and asked for under the
 same spelling; names of torch behind `hasattr`, in `try`, or assigned by the project; `type=bool` where no launch line
 or read-me passes a no; switches that are always on; `type=bool` of click, typer, jsonargparse and of parsers that are
-configured to read it; `mixed_precision: no` in YAML, which is PF505; tests.
+configured to read it; `store_false` with a `dest=`, whose value is read in either way, or that no launch line gives;
+`mixed_precision: no` in YAML, which is PF505; tests.
 """
 
 from __future__ import annotations
@@ -40,8 +46,9 @@ from collections.abc import Iterator
 from ....codemod.model import Finding, Rule
 from ....codemod.source.project import Project
 from .boolean_flags import wrong_truth_values
+from .inverted_switches import inverted_switches
 from .misspelled_deepspeed_keys import misspelled_deepspeed_keys
-from .misspelled_keywords import unknown_keywords
+from .misspelled_keywords import unknown_keywords, unknown_to_torch
 from .misspelled_torch_names import misspelled_torch_names
 from .misspelled_words import misspelled_words
 
@@ -50,7 +57,9 @@ KINDS = (
     misspelled_words,
     misspelled_deepspeed_keys,
     unknown_keywords,
+    unknown_to_torch,
     wrong_truth_values,
+    inverted_switches,
 )
 
 

@@ -45,7 +45,7 @@ def _switches(project: Project) -> Iterator[Draft]:
     for document in project.checked_documents((*FLAG_WORDS, "precision"), ("add_argument",), BOOLEANS):
         module = names_of(project, document)
         for call in module.calls_by_name.get("add_argument", []):
-            flag = _precision_flag(call)
+            flag = precision_flag(call)
             wrong = _wrong_switch(module, call, flag) if flag is not None else None
             if wrong is None or is_test(document.path) or not _is_argparse(project, module, call):
                 continue
@@ -93,7 +93,7 @@ def _text_draft(module: ModuleNames, call: ast.Call, wrong: _Wrong, flag: str) -
     return Draft.at(module, wrong.place, message, fixes=[fix])
 
 
-def _precision_flag(call: ast.Call) -> str | None:
+def precision_flag(call: ast.Call) -> str | None:
     """The switch for a precision that the call declares; a name like ``--half_window`` is none."""
     for item in reversed(call.args):
         if isinstance(item, ast.Constant) and isinstance(item.value, str):

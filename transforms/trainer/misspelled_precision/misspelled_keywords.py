@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ....codemod.model import Draft
@@ -11,8 +11,10 @@ from ....codemod.proof.needs import RAISES
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.python.functions import class_of
-from ....codemod.python.names import ModuleNames, Scope, last_name, names_of
+from ....codemod.python.names import ModuleNames, Scope, last_name, names_of, resolve
 from ....codemod.source.project import Project
+from ....codemod.torch.autocast import APIS as AUTOCASTS
+from ....codemod.torch.scalers import APIS as SCALERS
 from ....codemod.trainers.reading.declarations import scope_of_call
 from .misspellings import respelled
 from .slips import SPELLING
@@ -27,6 +29,16 @@ MEANT = {
 WORDS = frozenset({"fp16", "bf16", "float16", "bfloat16", "precision", "dtype", "amp", "autocast", "tf32"})
 CALLED = ("Accelerator(", "Fabric(", "Trainer(", "Config(", "Arguments(", "Args(", "Settings(", "Options(", "Plugin(")
 """Ends of the names of classes that hold settings; a file without any is not read."""
+OF_SCALING = ("caler(", "ScalerKwargs(", "autocast(")
+SCALING = ("torch.GradScaler", "torch.amp.GradScaler", "torch.cuda.amp.GradScaler")
+HANDLERS = ("accelerate.GradScalerKwargs", "accelerate.utils.GradScalerKwargs")
+ENTERED = ("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast")
+SIGNATURES = {
+    **{name: SCALERS[name].names for name in SCALING},
+    **dict.fromkeys(HANDLERS, SCALERS["torch.cuda.amp.GradScaler"].names),
+    **{name: ("device_type", *AUTOCASTS[name].names) for name in ENTERED},
+}
+"""The keywords of each; a device for the old autocast is PF303's."""
 MAX_BASES = 6
 
 
@@ -50,6 +62,24 @@ def unknown_keywords(project: Project) -> Iterator[Draft]:
                 if item.arg is not None and _is_about_precision(item.arg):
                     yield from _of_library(project, module, call, item)
                     yield from _of_project(project, module, call, item)
+
+
+def unknown_to_torch(project: Project) -> Iterator[Draft]:
+    """``GradScaler(backoff=0.5)``, ``torch.autocast("cuda", enable=True)``: keywords that these do not have."""
+    for document in project.checked_documents(("GradScaler", "autocast"), OF_SCALING):
+        module = names_of(project, document)
+        for call in module.calls if not is_test(document.path) else ():
+            named = isinstance(call.func, ast.Name | ast.Attribute) and not module.is_ambiguous(call.func)
+            known = SIGNATURES.get(resolve(project, module, call.func) or "") if named else None
+            wrong = [item for item in call.keywords if known is not None and item.arg not in (None, *known)]
+            yield from (_unknown(module, call, item, known or ()) for item in wrong)
+
+
+def _unknown(module: ModuleNames, call: ast.Call, item: ast.keyword, known: Sequence[str]) -> Draft:
+    name = item.arg or ""
+    near = [other for other in known if other.split("_")[0] == name.split("_")[0]]
+    ends = f"; did you mean {near[0]}?" if len(near) == 1 else ""
+    return Draft.at(module, item, f"{last_name(call.func)} has no keyword {name} (TypeError){ends}")
 
 
 def _is_about_precision(name: str) -> bool:

@@ -13,7 +13,7 @@ from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.configs import ConfigFile, Entry, config_files
-from .misspellings import DTYPES, paths_with_slips, respelled, respelled_dtype, slips
+from .misspellings import SPELLED, paths_with_slips, respelled, respelled_dtype, slips
 from .slips import SPELLING, renamed_attribute, respelled_string
 
 SPEAKING = ("dtype", "precision", "float_type", "amp")
@@ -131,7 +131,7 @@ def _text_slip(found: _Text) -> Draft:
 
 def _settings(project: Project) -> Iterator[tuple[ConfigFile, Entry]]:
     """Values of settings for a dtype or precision."""
-    for config in config_files(project, [slip for slip, word in slips().items() if word in DTYPES]):
+    for config in config_files(project, [slip for slip, word in slips().items() if word in SPELLED]):
         for entry in config.text.entries:
             names = " ".join(str(part) for part in entry.key).lower()
             speaks = any(word in names for word in CONFIG_WORDS)

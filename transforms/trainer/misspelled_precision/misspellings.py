@@ -13,6 +13,8 @@ from functools import cache
 from ....codemod.source.project import Project
 
 DTYPES = ("bfloat16", "float16", "float32")
+SPELLED = (*DTYPES, "bf16", "fp16")
+"""What the value of a setting is called; the short names are in no slip but those that are listed."""
 WORDS = (*DTYPES, "precision")
 REAL = frozenset({"flat16", "flat32", "loat16", "loat32", "precisio", "recision"})
 """Slips that are, or may be, words of their own."""
@@ -27,6 +29,10 @@ COMMON = {
     "preceision": "precision",
     "presision": "precision",
     "bloat16": "bfloat16",
+    "fb16": "bf16",
+    "fpb16": "bf16",
+    "bpf16": "bf16",
+    "pf16": "fp16",
 }
 """Slips of more than one letter, and those that could be meant for two words."""
 STEMS = ("16", "precision")
@@ -57,7 +63,7 @@ def respelled_dtype(text: str) -> str | None:
     prefix = "torch." if text.startswith("torch.") else ""
     word = text.removeprefix(prefix)
     meant = slips().get(word.lower())
-    return prefix + _cased(word, meant) if meant in DTYPES else None
+    return prefix + _cased(word, meant) if meant in SPELLED else None
 
 
 def paths_with_slips(project: Project) -> list[str]:
