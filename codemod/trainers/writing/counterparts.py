@@ -90,8 +90,8 @@ class _Pair:
         if not reads:
             if not OF_ONE_PRECISION.isdisjoint(words_of(ast.unparse(self.node))) or any(x.picked_by for x in found):
                 return None
-            edits = (self._here(NameArgument(self.module.document.span(call), self.off.setting.name, name)),)
-            return Beside(steps, edits, f"passes the switch as {name}", OTHER_ARGUMENT if found else "")
+            passed = self._here(NameArgument(self.module.document.span(call), self.off.setting.name, name))
+            return Beside(steps, (passed,), f"passes the switch as {name}", OTHER_ARGUMENT if found else "")
         if len(reads) != 1 or any(source.picked_by for source in found):
             return None
         read, place = reads[0]
@@ -264,4 +264,5 @@ def _with(whole: ast.expr, place: ast.expr, other: ast.expr) -> ast.expr:
     memo: dict[int, object] = {}
     copied = copy.deepcopy(whole, memo)
     marked = memo[id(place)]
-    return Exchange().visit(copied)  # type: ignore[no-any-return]
+    exchanged = Exchange().visit(copied)
+    return exchanged if isinstance(exchanged, ast.expr) else copied

@@ -77,9 +77,9 @@ def _given(node: ast.AST) -> Iterator[str]:
     ):
         if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
             yield inner.id
-        is_collecting = isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute)
-        if is_collecting and inner.func.attr in COLLECTING and isinstance(inner.func.value, ast.Name):
-            yield inner.func.value.id
+        called = inner.func if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) else None
+        if called is not None and called.attr in COLLECTING and isinstance(called.value, ast.Name):
+            yield called.value.id
 
 
 def _reads(node: ast.AST, names: Iterable[str]) -> bool:
