@@ -7,12 +7,11 @@ from collections.abc import Iterable
 
 from ..python.conditions import conditions_in
 from ..python.names import ModuleNames
-from ..python.settings_objects import may_hold_settings
+from ..python.paths import EXITS_OF_PROCESS
 from ..source.project import Project
 from ..torch.dtypes import Given
 from ..torch.scalers import Scaler
-from ..trainers.reading.shown_flags import shown_values
-from .decided import fits, is_ruled_out
+from .decided import documented, is_ruled_out, settings_asked
 from .regimes import conditions_of
 
 
@@ -27,15 +26,11 @@ def may_be_on(project: Project, scaler: Scaler) -> bool:
 
 def is_given(project: Project, module: ModuleNames, asked: Iterable[Given]) -> bool:
     """Whether no value that the project states keeps these conditions from holding together."""
-    return not any(is_ruled_out(project, module, item) and not is_documented(project, module, item) for item in asked)
-
-
-def is_documented(project: Project, module: ModuleNames, item: Given) -> bool:
-    """Whether a launch line in a read-me, or the head of the file, gives the option what the test asks for."""
-    name, node = item.text.rpartition(".")[2], item.node
-    if isinstance(node, ast.Attribute) and not may_hold_settings(project, module, node.value):
-        return False
-    return name.isidentifier() and any(not value or fits(value, item) for value in shown_values(project, module, name))
+    return not any(
+        is_ruled_out(project, module, each) and not documented(project, module, each)
+        for item in asked
+        for each in settings_asked(project, module, item)
+    )
 
 
 def is_check(module: ModuleNames, node: ast.AST) -> bool:
@@ -43,4 +38,9 @@ def is_check(module: ModuleNames, node: ast.AST) -> bool:
     statement = module.statement_of(node) if node in module.parents else None
     if not isinstance(statement, ast.If) or node not in ast.walk(statement.test):
         return isinstance(statement, ast.Assert)
-    return any(isinstance(last, ast.Raise) for last in (statement.body[-1], *statement.orelse[-1:]))
+    return any(_ends_process(last) for last in (statement.body[-1], *statement.orelse[-1:]))
+
+
+def _ends_process(node: ast.stmt) -> bool:
+    call = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(node, ast.Raise) or (isinstance(call, ast.Call) and ast.unparse(call.func) in EXITS_OF_PROCESS)

@@ -26,7 +26,7 @@ from ..trainers.reading.precision import precision_of
 from ..trainers.reading.run_members import Member
 from ..trainers.reading.run_members import Run as Launch
 from ..trainers.reading.runs import runs_of as launches_of
-from .decided import is_switched_off
+from .decided import has_run
 from .files import is_test, purpose_of
 from .given import is_given
 from .imports import imported_modules, importers_of
@@ -139,7 +139,7 @@ def is_trained(project: Project, module: ModuleNames, node: ast.AST) -> bool:
 
 def _is_off(project: Project, module: ModuleNames, node: ast.AST, hops: int) -> bool:
     """Whether stated settings switch off a place, or all calls that lead to it."""
-    if is_switched_off(project, module, node):
+    if not has_run(project, module, node):
         return True
     function = module.scope_of(node).function.node
     sites = callers_of(project, module, function).sites if hops and isinstance(function, FunctionNode) else ()
