@@ -4,8 +4,8 @@ import ast
 from pathlib import Path
 
 import pytest
-from precfix.codemod.flow.half_classes import certain_regions
-from precfix.codemod.flow.half_runs import half_runs
+from precfix.codemod.half.half_classes import certain_regions
+from precfix.codemod.half.half_runs import half_runs
 
 from .flow_runs import opened
 

@@ -51,6 +51,24 @@ def test_no_region_raises_a_buffer_that_was_cast_with_its_model() -> None:
     assert torch.equal(right, kept)
 
 
+def test_a_complex_table_that_is_cast_with_its_model_turns_nothing() -> None:
+    names: dict[str, Any] = {}
+    exec(compile(text_of("angles-in-16-bits/complex-table"), "program", "exec"), names)
+    numbers = torch.view_as_complex(torch.rand(1024, 32, 2))
+    right = numbers * names["Net"]().turns
+    with pytest.warns(UserWarning, match="discards the imaginary part"):
+        wrong = numbers * names["Net"]().to(torch.bfloat16).turns
+    kept = numbers * names["Net"]().bfloat16().turns
+    assert float((right - wrong).norm() / right.norm()) > 0.5
+    assert torch.equal(right, kept)
+
+
+def test_autocast_of_the_cpu_leaves_einsum_alone() -> None:
+    t, f = torch.arange(1024).float(), torch.rand(32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.einsum("i,j->ij", t, f).dtype == torch.float32
+
+
 @pytest.mark.parametrize("product", ["t[:, None] @ f[None]", "torch.matmul(t[:, None], f[None])"])
 def test_autocast_lowers_a_product_of_positions(product: str) -> None:
     t, f = torch.arange(1024).float(), torch.rand(32)
@@ -156,3 +174,4 @@ def test_timesteps_that_a_caller_casts_are_off() -> None:
     truth = (steps[:, None] * frequencies).cos()
     rounded = (steps.to(torch.bfloat16).float()[:, None] * frequencies.float()).cos().double()
     assert float((rounded - truth).abs().mean()) > 0.04
+    assert torch.equal(steps.half().double(), steps)

@@ -6,7 +6,6 @@ import ast
 
 from ..flow.analysis import flow_of
 from ..flow.classes import ProjectClass
-from ..flow.half_classes import made_model
 from ..flow.parts import all_parts, parts_of
 from ..purpose.entered import way_inside
 from ..purpose.runs import Run
@@ -16,6 +15,7 @@ from ..python.names import FunctionNode, ModuleNames, Scope, names_of
 from ..python.reach import Reached, reached
 from ..source.project import Project
 from ..torch.autocast import Autocast
+from .half_classes import made_model
 from .named_classes import is_named
 
 AROUND = ("with", "decorator")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from ..model import Place
+from ..purpose.decided import CERTAIN, Decided
 from ..python.callers import callers_of
 from ..python.creations import Creation, ObjectName, creations_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
@@ -34,8 +35,8 @@ class HalfWeights:
     dtype: Dtype
     place: Place
     """What makes them so."""
-    settings: tuple[Place, ...] = ()
-    """Where the settings are written that lead to it."""
+    decided: Decided = CERTAIN
+    """The settings that lead to it."""
     adapted: bool = False
     """Whether adapters of that dtype are trained instead of all weights."""
     change: Change | None = None
@@ -44,7 +45,7 @@ class HalfWeights:
     @property
     def places(self) -> tuple[Place, ...]:
         """What makes them so, and where the settings are written that lead to it."""
-        return (self.place, *self.settings)
+        return (self.place, *self.decided.places)
 
 
 def half_weights(
@@ -141,7 +142,7 @@ def _known(model: ast.expr, state: State) -> HalfWeights:
     name = ast.unparse(model)
     place = state.change.module.place(state.change.node, f"{name} becomes {state.dtype.name} here")
     whole = f"{name}.{state.change.part}" if state.change.part else name
-    return HalfWeights(whole, state.dtype, place, state.decided.places, state.adapted, state.change)
+    return HalfWeights(whole, state.dtype, place, state.decided, state.adapted, state.change)
 
 
 def _of_cast(module: ModuleNames, model: ast.expr, before: ast.Call) -> list[Creation]:

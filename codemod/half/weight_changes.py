@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..purpose.given import is_check
 from ..python.bindings import default_of
 from ..python.callers import callers_of
 from ..python.conditions import conditions_in
@@ -157,7 +158,9 @@ def _named(scenario: Scenario) -> Scenario:
 
 
 def _guards(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Given, ...]:
-    return conditions_in(project, module).path_given(node, module.scope_of(node))
+    """The tests around a place, without those that end a program which does not pass them."""
+    given = conditions_in(project, module).path_given(node, module.scope_of(node))
+    return tuple(item for item in given if not is_check(module, item.node))
 
 
 def _of_call(project: Project, module: ModuleNames, call: ast.Call) -> Change:
@@ -212,6 +215,8 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
     nodes = set(ast.walk(statement))
     if nodes & known:  # an assignment of what a cast gives back, which is counted already
         return
+    for inner in _of_list(module, statement, name):
+        yield from _of_statement(project, inner, known)
     given = _guards(project, module, statement)
     cast = statement.value if isinstance(statement, ast.Expr) else None
     each = cast_of_each(module, statement, name)
@@ -230,6 +235,19 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
         yield _of_freezing(module, statement, given)
     elif any(_recasts_inside(project, module, item, name) for item in nodes if isinstance(item, ast.Call)):
         yield Change(module, statement, (), given)
+
+
+def _of_list(module: ModuleNames, statement: ast.stmt, name: str) -> Iterator[Mention]:
+    """What is done to all of ``models = [model, other]``."""
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if not isinstance(value, ast.List | ast.Tuple) or not isinstance(target, ast.Name):
+        return
+    if any(ast.unparse(item) == name for item in value.elts):
+        loads = (item for item in module.name_loads.get(target.id, ()) if module.scope_of(item).lookup(target.id))
+        for load in loads:
+            if module.scope_of(load) is module.scope_of(target):
+                yield Mention(module, module.statement_of(load), target.id)
 
 
 def _of_freezing(module: ModuleNames, statement: ast.stmt, given: tuple[Given, ...]) -> Change:

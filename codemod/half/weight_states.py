@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..purpose.decided import CERTAIN, Decided, decided, of_machine
+from ..purpose.given import is_check
 from ..source.project import Project
 from ..torch.dtypes import BF16, HALVES, Dtype, Scenario
 from .weight_changes import Change
@@ -37,8 +38,12 @@ def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State |
         if known.rules_out(change.given) or _is_off(project, change, known):
             continue
         is_whole = state is not None and not state.change.part
+        without = _without(project, change, known) if state is not None else None
+        if without is not None and without.lines and not change.values:
+            known = without  # a launch line leaves it out, and shows all the rest of that run
+            continue
         thawed = change.is_adapter or (change.is_unfreezing and is_whole)
-        freezes = change.is_freezing and not _is_optional(project, change, known)
+        freezes = change.is_freezing and _without(project, change, known) is None
         adapted, frozen = adapted or change.is_adapter, (frozen or freezes) and not thawed
         if change.values and all(item.value is None for item in change.values):
             continue
@@ -67,15 +72,16 @@ def _is_off(project: Project, change: Change, known: Decided) -> bool:
     return off and not (change.is_adapter and needed is not None and needed.by_default)
 
 
-def _is_optional(project: Project, change: Change, known: Decided) -> bool:
-    """Whether a run that the project states leaves a change out."""
+def _without(project: Project, change: Change, known: Decided) -> Decided | None:
+    """What holds in a run that the project states and that leaves a change out."""
     ways = (decided(project, change.module, (replace(item, equal=not item.equal),), known) for item in change.given)
-    return any(item is not None and not item.open for item in ways)
+    return next((item for item in ways if item is not None and not item.open), None)
 
 
 def _half(project: Project, change: Change, dtype: Dtype, known: Decided) -> Decided | None:
     """What must be set for a change to give this dtype."""
-    ways = [decided(project, change.module, (*change.given, *item.given), known) for item in _of(change, dtype)]
+    asked = [[each for each in item.given if not is_check(change.module, each.node)] for item in _of(change, dtype)]
+    ways = [decided(project, change.module, (*change.given, *given), known) for given in asked]
     return min((item for item in ways if item is not None), key=lambda item: item.open, default=None)
 
 

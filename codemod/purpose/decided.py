@@ -7,18 +7,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..model import Place
-from ..python.conditions import excludes, same_operand
+from ..python.bindings import only_value
+from ..python.conditions import conditions_in, excludes, same_operand
 from ..python.creations import creations_of
-from ..python.names import ModuleNames
+from ..python.names import ModuleNames, attribute_chain
+from ..python.settings_objects import may_hold_settings
 from ..source.project import Project
 from ..torch.api import ACCELERATOR
 from ..torch.dtypes import Constant, Dtype, Given, as_dtype
 from ..torch.machine_tests import asks_machine
 from ..trainers.reading.links import sources
+from ..trainers.reading.shown_flags import lines_leaving_out, shown_sources
 from ..trainers.reading.source import Source
 from .imports import connected_modules
-from .table_entries import entry_of
 
+MAX_HOPS = 3
+"""Truth values that are computed from others."""
 WRITTEN = ("flag", "entry", "variable", "argument")
 """Kinds of sources that a run is given; the others are what counts where it is given nothing."""
 DEVICES = frozenset(("cpu", "cuda", "mps", "xpu", "npu"))
@@ -36,6 +40,8 @@ class Decided:
     """Where the values are written that make it so."""
     open: bool = False
     """Whether a setting needs a value that no run which the project states gives it."""
+    lines: frozenset[tuple[object, int]] = frozenset()
+    """The command lines of these runs, where only some of them make it so."""
     by_default: bool = False
     """Whether only an option's default says so, and no launch line shows how the program is run."""
 
@@ -50,6 +56,7 @@ CERTAIN = Decided()
 def decided(project: Project, module: ModuleNames, givens: Sequence[Given], known: Decided = CERTAIN) -> Decided | None:
     """What must be set for all conditions to hold; None where that cannot be told, or they contradict what is known."""
     given, places, is_open, by_default = known.given, known.places, known.open, known.by_default
+    lines = known.lines
     for item in givens:
         if _excluded(item, given):
             return None
@@ -60,19 +67,59 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
             found = [] if machine else _values(project, module, item) or []
             if not found and not machine:
                 return None
-            fitting = [source for source in found if fits(source.value, item)]
+            fitting = [source for source in found if fits(source.value, item)] or documented(project, module, item)
+            if all(source.kind == "option" for source in fitting):
+                fitting = [line for source in fitting for line in _left_out(project, module, item, source)] or fitting
+            if fitting and all(source.lines for source in fitting):
+                near = [source for source in fitting if source.lines & lines] if lines else fitting
+                is_open, fitting = is_open or not near, near or fitting  # no run gives both
+                every = frozenset(line for source in fitting for line in source.lines)
+                lines = every & lines or every
             place = fitting[0].place(f"{item.text} is {_shown(fitting[0].value)} here") if fitting else None
             places = (*places, place) if place is not None and place not in places else places
             if not (fitting or machine):
                 is_open, by_default = True, by_default or all(source.kind == "option" for source in found)
             given = (*given, item)
-    return Decided(given, places, is_open, by_default)
+    return Decided(given, places, is_open, lines, by_default)
+
+
+def has_run(project: Project, module: ModuleNames, node: ast.AST, known: Decided = CERTAIN) -> bool:
+    """Whether the settings around a place hold together, and with what is known, in a run that the project states."""
+    for item in conditions_in(project, module).path_given(node, module.scope_of(node)):
+        for asked in settings_asked(project, module, item):
+            if isinstance(asked.node, ast.Attribute | ast.Subscript) and None not in asked.values:
+                found = decided(project, module, [asked], known)
+                if known.rules_out([asked]) or (found is not None and found.open and not known.open):
+                    return False
+                known = found or known
+    return True
 
 
 def is_ruled_out(project: Project, module: ModuleNames, item: Given) -> bool:
     """Whether the project states values for a setting, and a condition holds with none of them; tests of None aside."""
     found = _values(project, module, item) if None not in item.values else None
     return bool(found) and not any(fits(source.value, item) for source in found or ())
+
+
+def settings_asked(project: Project, module: ModuleNames, item: Given, hops: int = MAX_HOPS) -> Iterator[Given]:
+    """A condition; where a truth value is computed, ``args.amp = args.dtype in ("O1", "O2")``, what that asks."""
+    holder = _holder(project, module, item) if hops and item.values == (True,) else None
+    value = _computed(holder, item.node) if holder is not None else None
+    behind = conditions_in(project, holder).given(value, item.equal) if holder is not None and value is not None else ()
+    for each in behind:
+        yield from settings_asked(project, module, each, hops - 1)
+    if not behind:
+        yield item
+
+
+def _computed(module: ModuleNames, node: ast.expr) -> ast.expr | None:
+    """The test whose outcome is all that a name or an attribute is ever given in its file."""
+    value = only_value(module, node)
+    chain = attribute_chain(node) or []
+    if value is None and isinstance(node, ast.Attribute):
+        stores = [item for owner, item, _ in module.attribute_stores.get(node.attr, ()) if owner == chain[:-1]]
+        value = stores[0] if len(stores) == 1 else None
+    return value if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp) else None
 
 
 def of_machine(project: Project, module: ModuleNames, item: Given) -> bool | None:
@@ -92,9 +139,28 @@ def _values(project: Project, module: ModuleNames, item: Given) -> list[Source] 
     holder = _holder(project, module, item)
     if holder is None:
         return None
-    found = sources(project, *_asked(project, holder, item.node))
+    return stated(sources(project, *_asked(project, holder, item.node)))
+
+
+def stated(found: Sequence[Source]) -> list[Source]:
+    """Of what a setting can have its value from, what runs are given; else the defaults."""
     seen = [source for source in found if not source.is_guessed]
     return [source for source in seen if source.kind in WRITTEN] or seen or list(found)
+
+
+def documented(project: Project, module: ModuleNames, item: Given) -> list[Source]:
+    """The launch lines of read-mes, and of the head of the file, that give an option what the test asks for."""
+    name, node = item.text.rpartition(".")[2], item.node
+    if not name.isidentifier() or (
+        isinstance(node, ast.Attribute) and not may_hold_settings(project, module, node.value)
+    ):
+        return []
+    return [source for source in shown_sources(project, module, name) if fits(source.value, item)]
+
+
+def _left_out(project: Project, module: ModuleNames, item: Given, default: Source) -> Iterator[Source]:
+    """The launch lines of read-mes that leave an option to its default."""
+    yield from lines_leaving_out(project, module, item.text.rpartition(".")[2], default.value)
 
 
 def _holder(project: Project, module: ModuleNames, item: Given) -> ModuleNames | None:
@@ -109,7 +175,7 @@ def _asked(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Modul
             given = next((item.value for item in made.call.keywords if item.arg == node.attr), None)
             if given is not None and (made.module.qualified(made.call.func) or "") in ACCELERATOR:
                 return made.module, given
-    return entry_of(project, module, node) or (module, node)
+    return module, node
 
 
 def _near(project: Project, module: ModuleNames) -> Iterator[ModuleNames]:

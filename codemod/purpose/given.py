@@ -9,15 +9,14 @@ from ..model import Finding, Span
 from ..python.bindings import only_value
 from ..python.conditions import conditions_in
 from ..python.names import ModuleNames, names_of
-from ..python.settings_objects import may_hold_settings
+from ..python.paths import EXITS_OF_PROCESS
 from ..source.documents import FileKind
 from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
 from ..torch.dtypes import UNKNOWN, Given
 from ..torch.scalers import Scaler
 from ..trainers.reading.links import sources, unfollowed_argument
-from ..trainers.reading.shown_flags import shown_values
-from .decided import fits, is_ruled_out, of_machine
+from .decided import documented, fits, is_ruled_out, of_machine, settings_asked
 from .files import purpose_of
 from .imports import importers_of
 from .proved_reach import can_run, has_programs, is_reached
@@ -84,9 +83,10 @@ def may_be_on(project: Project, scaler: Scaler) -> bool:
 def is_given(project: Project, module: ModuleNames, asked: Iterable[Given]) -> bool:
     """Whether no value that the project states, on a GPU that has bfloat16, keeps these conditions from holding."""
     return all(
-        not _is_of_old_machine(project, module, item)
-        and (not is_ruled_out(project, module, item) or is_documented(project, module, item))
+        not _is_of_old_machine(project, module, each)
+        and (not is_ruled_out(project, module, each) or documented(project, module, each))
         for item in asked
+        for each in settings_asked(project, module, item)
     )
 
 
@@ -101,17 +101,14 @@ def _is_of_old_machine(project: Project, module: ModuleNames, item: Given) -> bo
     return any(each.value is not UNKNOWN and not fits(each.value, item) for each in picked)
 
 
-def is_documented(project: Project, module: ModuleNames, item: Given) -> bool:
-    """Whether a launch line in a read-me, or the head of the file, gives the option what the test asks for."""
-    name, node = item.text.rpartition(".")[2], item.node
-    if isinstance(node, ast.Attribute) and not may_hold_settings(project, module, node.value):
-        return False
-    return name.isidentifier() and any(not value or fits(value, item) for value in shown_values(project, module, name))
-
-
 def is_check(module: ModuleNames, node: ast.AST) -> bool:
     """Whether a test above refuses what it is given: ``if len(size) != 2: raise``. Runs that are given pass it."""
     statement = module.statement_of(node) if node in module.parents else None
     if not isinstance(statement, ast.If) or node not in ast.walk(statement.test):
         return isinstance(statement, ast.Assert)
-    return any(isinstance(last, ast.Raise) for last in (statement.body[-1], *statement.orelse[-1:]))
+    return any(_ends_process(last) for last in (statement.body[-1], *statement.orelse[-1:]))
+
+
+def _ends_process(node: ast.stmt) -> bool:
+    call = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(node, ast.Raise) or (isinstance(call, ast.Call) and ast.unparse(call.func) in EXITS_OF_PROCESS)

@@ -9,12 +9,12 @@ from enum import Enum
 
 from ...codemod.flow.encounters import all_meetings, meetings
 from ...codemod.flow.frame import Autocasting, Meeting
-from ...codemod.flow.half_runs import HalfRun, half_runs
 from ...codemod.flow.lattice import Atom, Made, Role
 from ...codemod.flow.seen_contradictions import contradiction
 from ...codemod.flow.seen_meetings import place_seen, seen_meetings
 from ...codemod.half.atom_places import MAX_STEPS, chain_of, steps_can_run
 from ...codemod.half.enclosed import can_be_inside
+from ...codemod.half.half_runs import HalfRun, half_runs
 from ...codemod.model import Place
 from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.purpose.runs import Run, is_switched_on, runs_of

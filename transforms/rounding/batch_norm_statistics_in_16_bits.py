@@ -77,7 +77,7 @@ def _finding(item: HalfOptimizer, model: ast.expr, norm: str) -> Finding:
         item.module.insert(item.module.statement_of(item.call), CAST_BACK.format(model=name)),
         item.module.add_import("import torch"),
     )
-    evidence = (item.module.place(item.call, "its parameters are trained here"), *item.weights.settings)
+    evidence = (item.module.place(item.call, "its parameters are trained here"), *item.weights.decided.places)
     return rule.found(item.weights.place.saying(message), evidence, [fix] if isinstance(model, ast.Name) else [])
 
 

@@ -6,13 +6,13 @@ import ast
 
 from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.frame import OUTSIDE
-from ...codemod.flow.half_runs import weights_in_half
 from ...codemod.flow.lattice import Atom, Kind, Role
 from ...codemod.half.atom_places import atom_places, steps_can_run
 from ...codemod.half.half_here import Half
+from ...codemod.half.half_runs import weights_in_half
 from ...codemod.half.half_weights import HalfWeights
+from ...codemod.purpose.decided import has_run
 from ...codemod.purpose.entered import way_inside
-from ...codemod.purpose.given import is_switched_off
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import HALVES, Dtype
@@ -32,7 +32,7 @@ def certainly_half(project: Project, module: ModuleNames, node: ast.expr) -> Hal
     known = weights_in_half(project)
     runs = dict.fromkeys(known[atom.symbol] for atom in value.atoms if atom.symbol in known)
     function = module.scope_of(node).function.node
-    if any(function not in run.functions or is_switched_off(project, run.module, run.call) for run in runs):
+    if any(function not in run.functions or not has_run(project, run.module, run.call) for run in runs):
         return None
     places = tuple(dict.fromkeys((*(run.cast for run in runs), *atom_places(project, value.atoms))))
     return Half(frozenset(item for item in dtypes if item is not None), True, places)

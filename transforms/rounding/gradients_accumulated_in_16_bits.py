@@ -38,7 +38,7 @@ from ...codemod.python.paths import position
 from ...codemod.source.project import Project
 from .half_optimizers import half_optimizers
 from .stated_numbers import Stated, largest, stated_numbers
-from .trained_half import half_trainings
+from .trained_half import half_trainings, is_run
 
 MANY = 64
 """Micro-batches from which the error is worth a word."""
@@ -55,7 +55,7 @@ def check(project: Project) -> Iterator[Finding]:
             message = _message(count, training.weights.dtype.name, training.weights.name)
             yield rule.at(training.module, training.call, message, (*training.weights.places, count.place))
     for item in half_optimizers(project):
-        found = _counted(project, item.module, item.call) if item.is_run(project) else None
+        found = _counted(project, item.module, item.call) if is_run(project, item) else None
         if found is not None:
             message = _message(found, item.weights.dtype.name, item.weights.name)
             yield rule.at(item.module, item.call, message, (*item.weights.places, found.place))

@@ -10,9 +10,8 @@ from typing import TypeAlias
 from ...codemod.half.checkpoints import AUTO
 from ...codemod.half.half_weights import HalfWeights, half_weights, models_of
 from ...codemod.half.launchers import is_held
+from ...codemod.purpose.decided import has_run
 from ...codemod.purpose.files import is_test
-from ...codemod.purpose.given import is_switched_off
-from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.bound import is_replaced
 from ...codemod.python.callers import callers_of
 from ...codemod.python.keywords import keywords_of
@@ -25,7 +24,7 @@ from .benchmarks import only_measures
 from .grids import loses_updates
 from .optimizer_table import Row, row_of_optimizer
 from .parameter_groups import rates_of_groups
-from .stated_numbers import Stated, largest, stated_numbers
+from .stated_numbers import Stated, stated_numbers
 
 WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", "getattr(torch", *AUTO)
 OPTIMIZERS = ("optim", "Optim", "Adam", "adam", "Lion")
@@ -67,11 +66,6 @@ class HalfOptimizer:
         """Whether a learning rate leaves a part of the weights where they are."""
         return loses_updates(rate, self.weights.dtype, adapted=self.weights.adapted)
 
-    def is_run(self, project: Project) -> bool:
-        """Whether a run that the project gives makes it."""
-        off = is_switched_off(project, self.module, self.call)
-        return not off and is_reached(project, self.module, self.call)
-
 
 def half_optimizers(project: Project) -> Iterator[HalfOptimizer]:
     """The optimizers of files that are checked, whose weights are certainly 16-bit and that keep no wider copy."""
@@ -94,19 +88,19 @@ def _in_file(project: Project, document: Document) -> tuple[HalfOptimizer, ...]:
     return tuple(item for item in found if item is not None)
 
 
-def rate_of(project: Project, item: HalfOptimizer) -> Stated | None:
-    """The learning rate of the run that loses least; of several runs that of one in which updates are lost at all."""
+def rates_of(project: Project, item: HalfOptimizer) -> tuple[Stated, ...]:
+    """The learning rates of groups and runs; none where one of them is not known."""
     node = item.given.get("lr") or (item.call.args[1] if len(item.call.args) > 1 else None)
     found = [_rates(project, item, each or node) for each in rates_of_groups(item.module, item.parameters)]
-    rates = tuple(rate for each in found for rate in each) if all(found) else ()
-    losing = tuple(rate for rate in rates if item.loses_at(rate.value))
-    return largest(losing) or largest(rates)
+    return tuple(rate for each in found for rate in each) if all(found) else ()
 
 
 def _rates(project: Project, item: HalfOptimizer, node: ast.expr | None) -> tuple[Stated, ...]:
     passed = _passed_there(project, item, node) if isinstance(node, ast.Name) else []
     asked = passed or ([(item.module, node)] if node is not None else [])
-    found = [stated_numbers(project, module, value, "the learning rate") for module, value in asked]
+    found = [
+        stated_numbers(project, module, value, "the learning rate", item.weights.decided) for module, value in asked
+    ]
     return tuple(rate for each in found for rate in each) if all(found) else ()
 
 
@@ -172,8 +166,11 @@ def _weights(project: Project, module: ModuleNames, parameters: ast.expr, call: 
     """The first 16-bit weights among those that the optimizer is given."""
     models = models_of(module, parameters)
     known = {ast.unparse(item): item for item in models if item is not None}
-    found = (half_weights(project, module, item, call, later=True) for item in known.values())
-    return next((item for item in found if item is not None), None)
+    for item in known.values():
+        found = half_weights(project, module, item, call, later=True)
+        if found is not None and has_run(project, module, item, found.decided):
+            return found
+    return None
 
 
 def _is_wrapped(project: Project, module: ModuleNames, call: ast.Call) -> bool:

@@ -38,8 +38,8 @@ from dataclasses import dataclass
 
 from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
+from ...codemod.purpose.decided import has_run
 from ...codemod.purpose.files import is_test
-from ...codemod.purpose.given import is_switched_off
 from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.python.paths import LoopNode, loops, name_parts
@@ -97,7 +97,7 @@ def _sum(project: Project, module: ModuleNames, addition: Addition) -> Iterator[
         half = certainly_half(project, module, start)
         found = _wide_start(module, start)
         fix = found if found is not None else Fix.shown("float32", "make the tensor that is added to in float32")
-    off = half is not None and is_switched_off(project, module, node)
+    off = half is not None and not has_run(project, module, node)
     if half is not None and not off and is_reached(project, module, node):
         yield _finding(module, addition, half, start, fix)
 

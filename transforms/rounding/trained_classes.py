@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from ...codemod.flow.analysis import FlowAnalysis, flow_of
 from ...codemod.flow.classes import ProjectClass
 from ...codemod.flow.frame import OUTSIDE
-from ...codemod.flow.half_classes import REGION_MAKERS
 from ...codemod.flow.lattice import Kind, Role
+from ...codemod.half.half_classes import REGION_MAKERS
 from ...codemod.half.half_weights import HalfWeights, models_of
 from ...codemod.python.creations import creations_of, known_creations
 from ...codemod.python.functions import class_of

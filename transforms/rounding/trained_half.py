@@ -9,22 +9,26 @@ from dataclasses import dataclass
 from ...codemod.half.checkpoints import AUTO, stored_dtype
 from ...codemod.half.half_weights import HalfWeights, half_weights
 from ...codemod.half.launchers import is_held
+from ...codemod.purpose.decided import has_run, stated
 from ...codemod.purpose.files import is_test
+from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.creations import Creation, creations_of
 from ...codemod.python.functions import class_of, method_of
 from ...codemod.python.keywords import keywords_of
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.project import Project
-from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP16, HALVES, Dtype
 from ...codemod.trainers.reading.declarations import scope_of_call
 from ...codemod.trainers.reading.launched_loads import launched_loads
+from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.loads import Load
 from ...codemod.trainers.reading.precision import precision_of
 from ...codemod.trainers.reading.scopes import TextOrigin
+from ...codemod.trainers.reading.source import as_number
 from ...codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads, trainer_calls
+from .half_optimizers import HalfOptimizer
 from .optimizer_table import rows_of_trainer
-from .stated_numbers import Stated, largest, number_in, stated_numbers
+from .stated_numbers import Stated, stated_numbers
 
 RATES = {
     "TrainingArguments": 5e-5,
@@ -47,9 +51,16 @@ class HalfTraining:
     call: ast.Call
     """The trainer's arguments, or the trainer where a launch line gives them."""
     weights: HalfWeights
-    rate: Stated
+    rates: tuple[Stated, ...]
     optimizer: str
     given: dict[str, ast.expr]
+
+
+def is_run(project: Project, item: HalfOptimizer | HalfTraining) -> bool:
+    """Whether a run that the project gives makes an optimizer, or a trainer's arguments, for these weights."""
+    return has_run(project, item.module, item.call, item.weights.decided) and is_reached(
+        project, item.module, item.call
+    )
 
 
 def half_trainings(project: Project) -> Iterator[HalfTraining]:
@@ -120,9 +131,9 @@ def _training(project: Project, made: Creation, weights: HalfWeights) -> Iterato
     if weights.dtype == FP16 and scaled is not None and not (isinstance(scaled, ast.Constant) and not scaled.value):
         return  # the trainer's GradScaler refuses float16 gradients
     optimizer = _optimizer(project, module, given.values.get("optim"))
-    rate = _rate(project, module, call, given.values.get("learning_rate"))
-    if optimizer is not None and rate is not None:
-        yield HalfTraining(module, call, weights, rate, optimizer, given.values)
+    rates = _rates(project, module, call, given.values.get("learning_rate"), weights)
+    if optimizer is not None and rates:
+        yield HalfTraining(module, call, weights, rates, optimizer, given.values)
 
 
 def _is_set(attribute: str, made: Creation) -> bool:
@@ -133,7 +144,8 @@ def _is_set(attribute: str, made: Creation) -> bool:
 
 def _optimizer(project: Project, module: ModuleNames, node: ast.expr | None) -> str | None:
     """The optimizer that is asked for, where it keeps nothing of what rounding loses."""
-    named = constants_of(project, module, node) if node is not None else {"adamw_torch"}
+    found = stated(sources(project, module, node)) if node is not None else ()
+    named = {source.value for source in found} if node is not None else {"adamw_torch"}
     only = named.pop() if len(named) == 1 else None
     return only if isinstance(only, str) and only in _losing() else None
 
@@ -142,11 +154,13 @@ def _losing() -> set[str]:
     return {name for row in rows_of_trainer("hf_trainer", "optim") if row.keeps == "nothing" for name in row.names}
 
 
-def _rate(project: Project, module: ModuleNames, call: ast.Call, node: ast.expr | None) -> Stated | None:
+def _rates(
+    project: Project, module: ModuleNames, call: ast.Call, node: ast.expr | None, weights: HalfWeights
+) -> tuple[Stated, ...]:
     if node is not None:
-        return largest(stated_numbers(project, module, node, "the learning rate"))
+        return stated_numbers(project, module, node, "the learning rate", weights.decided)
     default = RATES.get((module.qualified(call.func) or "").rpartition(".")[2])
-    return Stated(default, module.place(call, f"the learning rate is the default, {default:g}")) if default else None
+    return (Stated(default, module.place(call, f"the learning rate is the default, {default:g}")),) if default else ()
 
 
 # --- arguments from a launch line -------------------------------------------------------------------------------------
@@ -159,11 +173,11 @@ def _launched(project: Project, run: TrainedLoad) -> Iterator[HalfTraining]:
         return
     named = {item.name.lstrip("-"): item for item in origin.config.text.entries if origin.holds(item)}
     entry, optimizer = named.get("learning_rate"), named.get("optim")
-    value = number_in(entry.value) if entry is not None else None
+    value = as_number(entry.value) if entry is not None else None
     kept = optimizer is not None and optimizer.value not in _losing()
     kept = kept or (weights.dtype == FP16 and "fp16" in named)
     if entry is None or value is None or kept or not _makes_optimizer(project, run.module, run.trainer):
         return
     rate = Stated(value, origin.config.place(entry, f"the learning rate is {value:g} here"))
     name = str(optimizer.value) if optimizer is not None else "adamw_torch"
-    yield HalfTraining(run.module, run.trainer, weights, rate, name, {})
+    yield HalfTraining(run.module, run.trainer, weights, (rate,), name, {})

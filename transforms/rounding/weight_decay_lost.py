@@ -37,8 +37,9 @@ from collections.abc import Iterator
 from ...codemod.model import Finding, Rule
 from ...codemod.source.project import Project
 from .grids import is_factor_lost
-from .half_optimizers import HalfOptimizer, half_optimizers, rate_of
+from .half_optimizers import HalfOptimizer, half_optimizers, rates_of
 from .stated_numbers import Stated, largest, stated_numbers
+from .trained_half import is_run
 
 ROUNDS_DECAY = ("torch.optim.AdamW",)
 LARGEST_RATE = 1e-2
@@ -49,11 +50,12 @@ def check(project: Project) -> Iterator[Finding]:
     for item in half_optimizers(project):
         if not set(ROUNDS_DECAY) & set(item.row.names) or _may_be_fused(item) or item.weights.adapted:
             continue
-        rate, decay = rate_of(project, item), _decay_of(project, item)
+        rates, decay = rates_of(project, item), _decay_of(project, item)
+        rate = largest(rates)
         known = rate.value if rate is not None else LARGEST_RATE
-        if decay is None or (rate is not None and item.loses_at(rate.value)):
+        if decay is None or any(item.loses_at(each.value) for each in rates):
             continue
-        if is_factor_lost(known * decay.value, item.weights.dtype) and item.is_run(project):
+        if is_factor_lost(known * decay.value, item.weights.dtype) and is_run(project, item):
             yield _finding(item, rate, decay)
 
 

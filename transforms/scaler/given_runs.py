@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from ...codemod.purpose.decided import decided
-from ...codemod.purpose.given import is_check, is_documented
+from ...codemod.purpose.decided import decided, documented
+from ...codemod.purpose.given import is_check
 from ...codemod.purpose.regimes import conditions_of, speaks_of_precision
 from ...codemod.purpose.steps import function_scope
 from ...codemod.python.callers import CallSite, callers_of
@@ -38,9 +38,8 @@ def is_on(project: Project, scaler: Scaler) -> bool:
         is_unknown = not asked or None in found
         if is_unknown and speaks_of_precision(project, module, test):
             return False
-        for item, known in zip(asked, found, strict=True):
-            if known is not None and known.open and not is_documented(project, module, item):
-                return False
+        if any(known is not None and known.open for known in found):
+            return False
     return True
 
 
@@ -100,9 +99,7 @@ def _is_made(item: Given) -> bool:
 
 
 def _hold(project: Project, module: ModuleNames, asked: Sequence[Given]) -> bool:
-    return all(
-        _holds(project, module, item) or _is_made(item) or is_documented(project, module, item) for item in asked
-    )
+    return all(_holds(project, module, item) or _is_made(item) or documented(project, module, item) for item in asked)
 
 
 def _holds(project: Project, module: ModuleNames, item: Given) -> bool:

@@ -1,7 +1,7 @@
 """Where the option that code reads is declared, and what command lines give it.
 
-Looked for by name in the module that reads the option, then in the modules it has to do with; the first of these
-places that declares it counts.
+Looked for by name in the module that reads the option, then in the modules it has to do with, and last in all that it
+imports; the first of these places that declares it counts.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from .launch_flags import flags_given, lines_without
 from .loaded_files import python_files_passed
 from .source import Source
 
+MAX_FILES = 60
+"""Files that a program imports, near ones first, in which options are looked for."""
+
 
 def declared_options(
     project: Project, module: ModuleNames, name: str, function: FunctionNode | None = None
@@ -33,7 +36,20 @@ def declared_options(
             found = [item for item in listed if not _is_another_programs(project, item, module)]
             if found:
                 return found
-    return _in_passed_files(project, module, name)
+    return _in_passed_files(project, module, name) or _in_imported_files(project, module, name)
+
+
+def _in_imported_files(project: Project, module: ModuleNames, name: str) -> Sequence[Option]:
+    """The command-line options of files that are imported through others: what several programs have in common."""
+    for other in project.memo(_imported, module):
+        found = [item for item in options_in(project, other).get(name, ()) if item.kind == "option"]
+        if found:
+            return found
+    return ()
+
+
+def _imported(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
+    return reached_from(project, [module], MAX_FILES)
 
 
 def _is_another_programs(project: Project, option: Option, module: ModuleNames) -> bool:

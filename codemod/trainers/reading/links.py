@@ -38,9 +38,11 @@ HERE = ""
 """The kind of a literal that stands in the expression itself: the step that leads to it says what it is."""
 
 
-def sources(project: Project, module: ModuleNames, expression: ast.expr) -> tuple[Source, ...]:
+def sources(
+    project: Project, module: ModuleNames, expression: ast.expr, domain: Domain[Source] | None = None
+) -> tuple[Source, ...]:
     """Every literal that ``expression`` of ``module`` can have its value from, by place; empty when none is known."""
-    found = {(item.path, item.span): item for item in reversed(trace(project, module, expression, LITERALS))}
+    found = {(item.path, item.span): item for item in reversed(trace(project, module, expression, domain or LITERALS))}
     return tuple(_of_kind(found[place], "constant", "") for place in sorted(found))
 
 
@@ -102,10 +104,11 @@ def _call(question: Trace[Source], module: ModuleNames, node: ast.Call) -> Itera
         return question.of(module, arguments[1])
     read = read_of(module, node) if name in ("getattr", "get", "getenv") else None
     if read is not None:
-        default = arguments[-1:] if len(arguments) >= (3 if name == "getattr" else 2) else []
+        found = list(_setting(question, module, node))
+        held = any(True for _ in _of_dictionary(question, module, node))
+        default = arguments[-1:] if len(arguments) >= (3 if name == "getattr" else 2) and not held else []
         kind = "parameter" if read.of_environment else "fallback"
-        fallen_back = [_of_kind(item, kind, read.name) for value in default for item in question.of(module, value)]
-        return [*_setting(question, module, node), *fallen_back]
+        return [*found, *(_of_kind(item, kind, read.name) for value in default for item in question.of(module, value))]
     if name in SAME_VALUE and isinstance(func, ast.Attribute) and not arguments:
         return question.of(module, func.value)
     is_same = name in SAME_VALUE and isinstance(func, ast.Name) and len(arguments) == 1
@@ -149,10 +152,13 @@ def _as_taken(option: Option, found: Iterable[Source]) -> Iterator[Source]:
 
 def _of_dictionary(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterator[Source]:
     """What a dictionary that is written out, and never changed under this key, holds: ``options["dtype"]``."""
-    key = node.slice.value if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) else None
-    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name) or not isinstance(key, str):
+    is_get = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and bool(node.args)
+    asked = node.slice if isinstance(node, ast.Subscript) else node.args[0] if is_get else None  # type: ignore[attr-defined]
+    table = node.value if isinstance(node, ast.Subscript) else node.func.value if is_get else None  # type: ignore[attr-defined]
+    key = asked.value if isinstance(asked, ast.Constant) else None
+    if not isinstance(table, ast.Name) or not isinstance(key, str):
         return
-    for owner, made in trace(question.project, module, node.value, DICTIONARIES):
+    for owner, made in trace(question.project, module, table, DICTIONARIES):
         known = [value for name, value in zip(made.keys, made.values, strict=True) if _is_text(name, key)]
         if len(known) == 1 and not any(_fills(item, key) for item in (owner, module)):
             yield from (_of_kind(source, "constant", key) for source in question.of(owner, known[0]))

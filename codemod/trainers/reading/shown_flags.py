@@ -4,31 +4,84 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
+from ...model import Span
 from ...python.names import ModuleNames
 from ...source.documents import FileKind
 from ...source.project import Project
+from ...torch.dtypes import Constant
 from .launch_flags import programs_of
-from .program_files import script_of
+from .program_files import LAUNCHING, script_of
+from .source import Source
 
 KINDS = (FileKind.TEXT, FileKind.SHELL)
+STARTING = ("python", "accelerate", "torchrun", "deepspeed")
+COMMANDS = (".py", "--", "=", " -m ")
+"""What stands in the lines that start a program; other texts are read fast."""
 _MARKS = str.maketrans("=`'\"", "    ")
 
 
 def shown_values(project: Project, module: ModuleNames, name: str) -> Iterator[str]:
     """What stands behind ``--name`` or ``name=`` wherever a program of ``module`` is started so; "" for nothing."""
+    yield from (source.text for source in shown_sources(project, module, name))
+
+
+def shown_sources(
+    project: Project, module: ModuleNames, name: str, kinds: tuple[FileKind, ...] = KINDS
+) -> Iterator[Source]:
+    """The same with the whole launch line as the place."""
     flags = {f"--{name}", f"--{name.replace('_', '-')}"}
-    yield from _behind(ast.get_docstring(module.tree) or "", flags)
-    programs = programs_of(project, module)
-    for document in (item for kind in KINDS for item in project.documents(kind, {*flags, f"{name}="})):
-        for line in document.text.replace("\\\n", " ").splitlines():
-            words = line.translate(_MARKS).split()
-            pairs = [word.partition("=") for word in line.split()]
-            given = [value for key, sign, value in pairs if sign and key.rpartition(".")[2] == name]
-            shown = [*_behind(line, flags), *given]
-            if shown and any(_starts(project, document.path, word, programs) for word in words):
-                yield from shown
+    head = module.tree.body[:1]
+    for value in _behind(ast.get_docstring(module.tree) or "", flags):
+        place = (module.path, module.span(head[0]))
+        yield Source("flag", *place, f"--{name}", value or True, value, calls=(0,))
+    for line in project.memo(_launch_lines, (module, kinds)):
+        yield from (line.source(name, value) for value in line.given(name, flags))
+
+
+def lines_leaving_out(project: Project, module: ModuleNames, name: str, default: Constant) -> Iterator[Source]:
+    """The launch lines of read-mes in which an option has its default."""
+    flags = {f"--{name}", f"--{name.replace('_', '-')}"}
+    for line in project.memo(_launch_lines, (module, (FileKind.TEXT,))):
+        if line.is_command and not line.given(name, flags):
+            yield line.source(name, default)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    path: str
+    span: Span
+    start: int
+    text: str
+    is_command: bool
+    """Whether it says how the program is started, not only of what it is called."""
+
+    def given(self, name: str, flags: set[str]) -> list[str]:
+        pairs = [word.partition("=") for word in self.text.split()]
+        given = [value for key, sign, value in pairs if sign and key.rpartition(".")[2] == name]
+        return [*_behind(self.text, flags), *given]
+
+    def source(self, name: str, value: Constant) -> Source:
+        given = True if value == "" else value
+        return Source("flag", self.path, self.span, f"--{name}", given, str(value), calls=(self.start,))
+
+
+def _launch_lines(project: Project, asked: tuple[ModuleNames, tuple[FileKind, ...]]) -> tuple[_Line, ...]:
+    """The lines that start a program of a module."""
+    module, kinds = asked
+    programs, found = programs_of(project, module), list[_Line]()
+    for document in (item for kind in kinds for item in project.documents(kind, (*LAUNCHING, "--", "="))):
+        end = 0
+        for line in document.text.replace("\\\n", "  ").split("\n"):
+            start, end = end, end + len(line) + 1
+            words = line.translate(_MARKS).split() if any(mark in line for mark in COMMANDS) else ()
+            if any(_starts(project, document.path, word, programs) for word in words):
+                span = Span(*document.position(start), *document.position(end - 1))
+                is_command = any(word.strip("`$!>").rstrip("0123456789.") in STARTING for word in words)
+                found.append(_Line(document.path, span, start, line, is_command))
+    return tuple(found)
 
 
 def _starts(project: Project, path: str, word: str, programs: set[str]) -> bool:

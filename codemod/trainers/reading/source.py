@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -61,6 +62,11 @@ class Source:
     def is_of_line(self) -> bool:
         """Whether it stands on a command line, or in a variable of the text that has some."""
         return bool(self.calls) or self.kind in ("flag", "variable")
+
+    @property
+    def lines(self) -> frozenset[tuple[object, int]]:
+        """The command lines that give it, each as its text and its place there; empty for what stands elsewhere."""
+        return frozenset((self.config or self.path, number) for number in self.calls)
 
     @property
     def is_tested(self) -> bool:
@@ -169,3 +175,15 @@ def unused_defaults(found: Iterable[Source]) -> frozenset[Source]:
     if not any(item.kind == "entry" for item in listed):
         return frozenset()
     return frozenset(item for item in listed if item.kind == "field")
+
+
+def as_number(value: Constant) -> float | None:
+    """The number that a constant, or the text of a setting, is: ``2e-5``, a shell's ``${LR:-2e-5}``; no truth value."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    text = value.removeprefix("${").removesuffix("}") if isinstance(value, str) else ""
+    try:
+        number = float(text.partition(":-")[2] if ":-" in text else value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.encounters import applications
 from ....codemod.flow.frame import Application, Autocasting, AutocastState
-from ....codemod.flow.half_runs import applied_in_runs
 from ....codemod.flow.lattice import Atom, Kind, Made, Role, Value
 from ....codemod.flow.ways import are_all_ways, in_way, ways_into
+from ....codemod.half.half_runs import applied_in_runs
 from ....codemod.model import Edit, Place
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.lightning import step_runs

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ....codemod.flow.analysis import Interpretation, flow_of
 from ....codemod.flow.frame import ASSUMED, Autocasting, AutocastState, Product
-from ....codemod.flow.half_runs import weights_in_half
 from ....codemod.flow.lattice import Made, Role, Value
+from ....codemod.half.half_runs import weights_in_half
 from ....codemod.model import Operation, Place, SetArgument
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.runs import runs_of

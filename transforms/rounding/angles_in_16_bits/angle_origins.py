@@ -46,6 +46,8 @@ SAME = (
     *("cat", "concat", "stack", "repeat_interleave", "to", "permute", "float", "half", "bfloat16", "detach", "type_as"),
 )
 """Calls that give back the numbers they are given."""
+MOVING = frozenset(("device", "cuda", "to", "type_as"))
+"""Names by which tensors come to an accelerator."""
 MAX_STEPS = 40
 """Expressions that are looked at behind one angle, or behind one of its factors."""
 
@@ -72,11 +74,25 @@ def origin_of(module: ModuleNames, angle: ast.expr) -> Origin | None:
             far = factors[:1] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) else factors
             words = {word for factor in far for word in _words(module, factor)}
             counted = next((call for factor in far for call in _counts(module, factor)), None)
-            if (words | set(_function_named(module, node).split("_"))) & GRID:
+            named = words | set(_function_named(module, node).split("_"))
+            if named & GRID:
                 return None
             if words & MEANING or counted is not None:
-                return Origin(node, factors, _named(words), counted)
+                return Origin(node, factors, _named(named), counted)
     return None
+
+
+def is_made_on_cpu(module: ModuleNames, origin: Origin) -> bool:
+    """Whether a factor is made without a device, and so both are on the CPU: ``torch.arange(length)``."""
+    made = [factor for factor in origin.factors if any(True for _ in _counts(module, factor))]
+    return any(MOVING.isdisjoint(_names(module, factor)) for factor in made)
+
+
+def _names(module: ModuleNames, node: ast.expr) -> Iterator[str]:
+    """Every name, attribute and argument in what a factor is made of."""
+    for item in (item for inner in behind(module, node) for item in ast.walk(inner)):
+        if isinstance(item, ast.Name | ast.Attribute | ast.keyword):
+            yield getattr(item, "id", "") or getattr(item, "attr", "") or getattr(item, "arg", "") or ""
 
 
 def _function_named(module: ModuleNames, node: ast.AST) -> str:

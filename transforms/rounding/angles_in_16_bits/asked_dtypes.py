@@ -17,7 +17,7 @@ from ....codemod.python.functions import FunctionTarget, class_of
 from ....codemod.python.names import FunctionNode, ModuleNames, names_of
 from ....codemod.python.paths import name_parts
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import HALVES, Dtype
+from ....codemod.torch.dtypes import BF16
 from ....codemod.torch.entering_calls import sites_of
 from .angle_origins import MEANING, Origin, behind
 
@@ -130,15 +130,15 @@ def _casting_calls(project: Project, name: str) -> dict[ast.AST, dict[tuple[Modu
 
 
 def _cast(project: Project, module: ModuleNames, argument: ast.expr) -> Half | None:
-    """A cast of the argument whose dtype settings that the project states make a 16-bit one."""
+    """A cast of the argument that settings which the project states make one to bfloat16; float16 counts to 2,048."""
     if not isinstance(argument, ast.Call) or not isinstance(argument.func, ast.Attribute):
         return None
     if argument.func.attr not in ("to", "half", "bfloat16"):
         return None
     for value in cast_values(project, module, argument):
-        if isinstance(value.value, Dtype) and value.value in HALVES:
+        if value.value == BF16:
             known = decided(project, module, value.given)
             if known is not None and not known.open:
-                place = module.place(argument, f"it is cast to {value.value.name} here")
-                return Half(frozenset((value.value,)), True, (place, *known.places))
+                place = module.place(argument, f"it is cast to {BF16.name} here")
+                return Half(frozenset((BF16,)), True, (place, *known.places))
     return None

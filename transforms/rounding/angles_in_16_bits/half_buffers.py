@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.classes import ProjectClass
-from ....codemod.flow.half_classes import CASTS, made_model
 from ....codemod.flow.parts import all_parts
+from ....codemod.half.half_classes import CASTS, made_model
 from ....codemod.model import Place
-from ....codemod.purpose.given import is_switched_off
+from ....codemod.purpose.decided import has_run
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.training import training_modules
 from ....codemod.python.functions import called_function, class_of
@@ -28,13 +29,23 @@ from ....codemod.torch.weights import cast_dtype
 MAX_HOPS = 2
 
 
-def half_buffers(project: Project) -> Mapping[str, tuple[Place, Dtype]]:
-    """The symbols of the weights of such classes (`FlowAnalysis.own_weights`); what casts them, and to what."""
+@dataclass(frozen=True, slots=True)
+class HalfBuffers:
+    """What casts the buffers of a class, and to what."""
+
+    place: Place
+    dtype: Dtype
+    of_complex: bool
+    """Whether complex numbers are cast, too, and lose their imaginary part: ``to`` does, ``half`` leaves them alone."""
+
+
+def half_buffers(project: Project) -> Mapping[str, HalfBuffers]:
+    """The symbols of the weights of such classes (`FlowAnalysis.own_weights`)."""
     return project.fact(_half_buffers)
 
 
-def _half_buffers(project: Project) -> dict[str, tuple[Place, Dtype]]:
-    found: dict[str, tuple[Place, Dtype]] = {}
+def _half_buffers(project: Project) -> dict[str, HalfBuffers]:
+    found: dict[str, HalfBuffers] = {}
     for module in training_modules(project):
         for call in (call for name in CASTS for call in module.calls_by_name.get(name, [])):
             dtype = cast_dtype(project, module, call)
@@ -44,9 +55,10 @@ def _half_buffers(project: Project) -> dict[str, tuple[Place, Dtype]]:
                 continue
             kept = {part for item in again if item is not None for part in all_parts(project, item)}
             place = module.place(call, f"{owner.name} and its buffers are cast to {dtype.name} here")
-            for part in all_parts(project, owner) if not is_switched_off(project, module, call) else ():
+            known = HalfBuffers(place, dtype, getattr(call.func, "attr", "") == "to")
+            for part in all_parts(project, owner) if has_run(project, module, call) else ():
                 if part not in kept:
-                    found.setdefault(flow_of(project).own_weights(part).symbol, (place, dtype))
+                    found.setdefault(flow_of(project).own_weights(part).symbol, known)
     return found
 
 
@@ -62,13 +74,21 @@ def _by_statement(
 ) -> Iterator[ProjectClass | None]:
     for call in (item for item in ast.walk(statement) if isinstance(item, ast.Call)):
         chain = attribute_chain(call.func) or [""]
-        if chain[-1] in ALL_CASTS and chain[-2:-1] != ["data"] and not (chain[-1] == "to" and moves_only(call)):
+        casts = chain[-1] in ALL_CASTS and chain[-2:-1] != ["data"] and not (chain[-1] == "to" and moves_only(call))
+        if casts and _is_of_model(module, call, chain[0], name):
             yield from _asked_for(project, module, call, chain[0]) if isinstance(statement, ast.For) else (None,)
         target = called_function(project, module, call) if hops else None
         if target is not None and target.node.name != "__init__":
             for key in (key for key, value in target.arguments(call).items() if ast.unparse(value) == name):
                 for inner in target.node.body:
                     yield from _by_statement(project, target.module, inner, key, hops - 1)
+
+
+def _is_of_model(module: ModuleNames, call: ast.Call, root: str, name: str) -> bool:
+    """Whether a cast may be one of the model or its parts, not of a batch in the loop that calls it."""
+    loops = (item for item in module.ancestors(call) if isinstance(item, ast.For))
+    of_part = any(name in map(ast.unparse, ast.walk(item.iter)) for item in loops)
+    return of_part or not root or root == name.partition(".")[0]
 
 
 def _asked_for(project: Project, module: ModuleNames, cast: ast.Call, name: str) -> Iterator[ProjectClass | None]:

@@ -41,72 +41,78 @@ optimizer), `stochastic` [display-only] (an optimizer that rounds at random, rig
 `adapter` [display-only] (train a LoRA adapter in float32). Others: float32 copies of the weights that the optimizer
 steps (4 bytes for each weight), as DeepSpeed's bf16 and FSDP over float32 parameters do.
 
-A model is followed from where it is loaded or cast to the optimizer: through functions, attributes, constructors,
-lists of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`; a default dtype
-(`torch.set_default_dtype(torch.bfloat16)`) counts for what is made after it. Options count with the
-values that launch lines, files or defaults give them, tests of the machine as on a GPU that has bfloat16;
-`torch_dtype="auto"` with names of checkpoints that are known. Of a class that a table, a function or `getattr` picks,
-all that it can be have to lose updates. A launch by accelerate counts where it says `--multi_gpu`: otherwise a user's
-own configuration may name DeepSpeed.
+A model is followed from where it is loaded or cast to the optimizer: through functions, attributes, constructors, lists
+of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`; a default dtype
+(`torch.set_default_dtype(torch.bfloat16)`) counts for what is made after it. Options count with the values that launch
+lines (those of read-mes too), files or defaults give them, tests of the machine as on a GPU that has bfloat16;
+`torch_dtype="auto"` with names of checkpoints that are known. The rate is one of those runs: of the launch line that
+makes the weights 16-bit where one does, else from the lowest to the highest at which updates are lost. Of a class that
+a table, a function or `getattr` picks, all that it can be have to lose updates. A launch by accelerate counts where it
+says `--multi_gpu`: otherwise a user's own configuration may name DeepSpeed.
 
 ## Not flagged
 
-Learning rates from which most weights of the usual size move (1e-4 in bfloat16, 1e-5 in float16, for adapters 1e-4),
-or that are not known; SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate; adapters
-that PEFT makes float32, or that are cast to it; optimizers that round at random or with Kahan summation; a trainer of
-the project's own that makes its optimizer; an optimizer whose name another one takes before it steps; float16 under
+Learning rates from which most weights of the usual size move (1e-4 in bfloat16, 1e-5 in float16, for adapters 1e-4), or
+that are not known; SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate; adapters that
+PEFT makes float32, or that are cast to it; optimizers that round at random or with Kahan summation; a trainer of the
+project's own that makes its optimizer; an optimizer whose name another one takes before it steps; float16 under
 `fp16=True`, whose scaler refuses it; DeepSpeed, Megatron, and FSDP where accelerate opens it (FSDP by itself shards the
-weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or
-frozen, or that gets a new float32 part; adapters that an option adds, where no launch line shows what is run; options
-that make the weights 16-bit and are off in all runs that the project states; settings whose values it does not state,
-or only in files that no program is seen to load; code that keeps its own float32 copies; steps on random tensors
-alone, or under a profiler, whose weights are not saved (benchmarks).
+weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or frozen, or that
+gets a new float32 part; adapters that an option adds, where no launch line shows what is run; options that make the
+weights 16-bit, or the optimizer, and are off in all runs that the project states, or that no launch line gives
+together; defaults beside a YAML file that may overrule them, and that nothing is seen to read; settings whose values it
+does not state, or only in files that no program is seen to load; code that keeps its own float32 copies; steps on
+random tensors alone, or under a profiler, whose weights are not saved (benchmarks).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ....codemod.half.half_weights import HalfWeights
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
 from ..grids import loses_updates, share_moved, share_of_adapter_moved
-from ..half_optimizers import half_optimizers, rate_of
-from ..trained_half import half_trainings
+from ..half_optimizers import HalfOptimizer, half_optimizers, rates_of
+from ..stated_numbers import Stated, ends
+from ..trained_half import HalfTraining, half_trainings, is_run
 from .half_settings import half_settings
 
 
 def check(project: Project) -> Iterator[Finding]:
     for item in half_optimizers(project):
-        rate = rate_of(project, item) if item.row.by_lr else None
-        if rate is not None and item.loses_at(rate.value):
-            evidence = (*item.weights.places, rate.place)
-            message = _message(item.name, item.weights, rate.value)
-            yield rule.at(item.module, item.call, message, evidence, _choices(item.weights))
+        losing = [rate for rate in rates_of(project, item) if item.loses_at(rate.value)] if item.row.by_lr else []
+        if losing and is_run(project, item):
+            yield _at(item, item.name, losing)
     for training in half_trainings(project):
-        weights, rate = training.weights, training.rate
-        if loses_updates(rate.value, weights.dtype):
-            message = _message(training.optimizer, weights, rate.value)
-            evidence = (*weights.places, rate.place)
-            yield rule.at(training.module, training.call, message, evidence, _choices(weights))
+        losing = [rate for rate in training.rates if loses_updates(rate.value, training.weights.dtype)]
+        if losing and is_run(project, training):
+            yield _at(training, training.optimizer, losing)
     for setting in half_settings(project):
         if loses_updates(setting.rate.value, setting.dtype):
             weights = HalfWeights("the model", setting.dtype, setting.place)
-            message = _message(setting.optimizer, weights, setting.rate.value)
+            message = _message(setting.optimizer, weights, (setting.rate,))
             yield rule.found(setting.place.saying(message), (setting.rate.place,), _choices(weights))
 
 
-def _message(optimizer: str, weights: HalfWeights, rate: float) -> str:
+def _at(item: HalfOptimizer | HalfTraining, optimizer: str, losing: Sequence[Stated]) -> Finding:
+    rates, weights = ends(losing), item.weights
+    evidence = (*weights.places, *(rate.place for rate in rates))
+    return rule.at(item.module, item.call, _message(optimizer, weights, rates), evidence, _choices(weights))
+
+
+def _message(optimizer: str, weights: HalfWeights, rates: Sequence[Stated]) -> str:
     trained, size, long = "weights", "weights of the usual size (standard deviation 0.02)", ""
-    moved = share_moved(rate, weights.dtype)
+    share = share_of_adapter_moved if weights.adapted else share_moved
     if weights.adapted:
         trained, size = "adapters", "the weights of LoRA's A (1,024 inputs)"
         long = ", and 1,000 steps go less than a third of the way" if weights.dtype == BF16 else ""
-        moved = share_of_adapter_moved(rate, weights.dtype)
+    moved = " to ".join(dict.fromkeys(_percent(share(rate.value, weights.dtype)) for rate in rates))
     return (
-        f"{optimizer} steps the {weights.dtype.name} {trained} of {weights.name} at lr {rate:g}:"
-        f" a step moves {_percent(moved)} of {size}, in float32 all{long}; the rest of the update is rounded away:"
+        f"{optimizer} steps the {weights.dtype.name} {trained} of {weights.name}"
+        f" at lr {' to '.join(f'{rate.value:g}' for rate in rates)}:"
+        f" a step moves {moved} of {size}, in float32 all{long}; the rest of the update is rounded away:"
         f" keep {trained} in float32 under autocast{', or round at random' if weights.dtype == BF16 else ''}"
     )
 

@@ -11,8 +11,9 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.scopes import TRUE, Scope, TextOrigin
+from ....codemod.trainers.reading.source import as_number
 from ..optimizer_table import rows_of_trainer
-from ..stated_numbers import Stated, number_in
+from ..stated_numbers import Stated
 
 WHOLE = {"full_bf16": BF16, "full_fp16": FP16}
 """kohya's switches that make the weights 16-bit that are trained."""
@@ -59,7 +60,7 @@ def _optimizer(named: dict[str, Entry]) -> str:
 
 
 def _rate(origin: TextOrigin, entry: Entry | None) -> Stated | None:
-    value = number_in(entry.value) if entry is not None else None
+    value = as_number(entry.value) if entry is not None else None
     if value is None or entry is None:
         return None
     return Stated(value, origin.config.place(entry, f"the learning rate is {value:g} here"))

@@ -13,19 +13,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ..flow.analysis import NOTHING, FlowAnalysis, Interpretation, flow_of
+from ..flow.classes import ProjectClass
+from ..flow.frame import Application, Autocasting, AutocastState, Frame, Record
+from ..flow.lattice import UNKNOWN_VALUE, Atom, Kind, Made, Source, Value
+from ..flow.left_out import defaults_of
+from ..flow.substitution import substituted
 from ..model import Place
 from ..python.functions import FunctionTarget, lineage
 from ..python.names import FunctionNode, ModuleNames, parameters_of
 from ..source.project import Project
 from ..torch.dtypes import FP32, Dtype
 from ..torch.weights import cast_dtype
-from .analysis import NOTHING, FlowAnalysis, Interpretation, flow_of
-from .classes import ProjectClass
-from .frame import Application, Autocasting, AutocastState, Frame, Record
 from .half_classes import certain_casts, certain_regions, entries_of
-from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Source, Value
-from .left_out import defaults_of
-from .substitution import substituted
 
 MAX_CALLS = 800
 """Calls that are followed in one model; what is called then is unknown."""

@@ -9,6 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ..flow.analysis import flow_of
+from ..flow.classes import ProjectClass
+from ..flow.contexts import autocasts_by_node, opened
 from ..purpose.files import purpose_of
 from ..purpose.proved_reach import is_reached
 from ..purpose.steps import is_in_context
@@ -25,9 +28,6 @@ from ..torch.cast_models import applications_of, stays_cast
 from ..torch.dtypes import HALVES
 from ..torch.weight_changes import moves_only
 from ..torch.weights import cast_dtype
-from .analysis import flow_of
-from .classes import ProjectClass
-from .contexts import autocasts_by_node, opened
 
 WORDS = ("bfloat16", "float16", ".half(")
 CASTS = ("to", "half", "bfloat16")
