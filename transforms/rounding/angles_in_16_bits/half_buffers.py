@@ -74,7 +74,8 @@ def _by_statement(
 ) -> Iterator[ProjectClass | None]:
     for call in (item for item in ast.walk(statement) if isinstance(item, ast.Call)):
         chain = attribute_chain(call.func) or [""]
-        casts = chain[-1] in ALL_CASTS and chain[-2:-1] != ["data"] and not (chain[-1] == "to" and moves_only(call))
+        of_parameter = chain[-2:-1] == ["data"] and len(chain) < 4  # ``m.inv_freq.data.float()`` is of a buffer
+        casts = chain[-1] in ALL_CASTS and not of_parameter and not (chain[-1] == "to" and moves_only(call))
         if casts and _is_of_model(module, call, chain[0], name):
             yield from _asked_for(project, module, call, chain[0]) if isinstance(statement, ast.For) else (None,)
         target = called_function(project, module, call) if hops else None
