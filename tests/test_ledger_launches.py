@@ -423,3 +423,21 @@ def test_a_dictionary_under_a_switch_is_of_the_lines_that_give_it(tmp_path: Path
     (run,) = (item for item in runs if item.path == "run.sh")
     rows = [item.declaration.span.row for item in run.entries if item.declaration.path == "train.py"]
     assert rows == row
+
+
+def test_a_module_with_statements_at_its_top_that_others_import_is_no_run(tmp_path: Path) -> None:
+    code = 'import sys\n\nimport torch\n\nsys.path.append(".")\n\n\ndef load(net):\n    return net.half()\n'
+    assert [run.path for run in read(tmp_path / "alone", {"tools.py": code}).runs] == ["tools.py"]
+    found = read(tmp_path / "both", {"tools.py": code, "net.py": "from tools import load\n"})
+    assert (found.runs, [run.path for run in found.elsewhere]) == ((), ["tools.py"])
+
+
+def test_a_file_that_only_names_the_one_that_states_a_precision_is_read(tmp_path: Path) -> None:
+    files = {
+        "run.sh": "accelerate launch --config_file accelerate.yaml train.py\n",
+        "train.py": "from accelerate import Accelerator\n\nAccelerator().backward(None)\n",
+        "accelerate.yaml": "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nnum_machines: 1\n"
+        "deepspeed_config:\n  deepspeed_config_file: zero.json\n",
+        "zero.json": '{"bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}\n',
+    }
+    assert [(run.path, run.regime) for run in read(tmp_path, files).runs] == [("run.sh", "bf16-mixed")]

@@ -101,12 +101,16 @@ def is_program(project: Project, path: str) -> bool:
 def _only_tests_itself(project: Project, path: str) -> bool:
     """Whether other code imports a module, and what it does as a script is to try out its own parts."""
     modules = [names_of(project, document) for document in project.python_documents_at([path])]
-    imported = any(not is_test(other.path) for module in modules for other in importers_of(project, module))
-    if path in project.fact(_commands) or not imported:
+    if path in project.fact(_commands) or not any(_is_imported(project, module) for module in modules):
         return False
     found = reached(project, ((module, node) for module in modules for node in module.tree.body if is_main_guard(node)))
     calls = ((each, call) for each in found.modules for name in ACTING for call in each.calls_by_name.get(name, ()))
     return bool(found.parts) and not any(found.holds(each, call) for each, call in calls)
+
+
+def _is_imported(project: Project, module: ModuleNames) -> bool:
+    """Whether code other than tests imports a module."""
+    return any(not is_test(other.path) for other in importers_of(project, module))
 
 
 def _is_program(project: Project, path: str) -> bool:
@@ -118,7 +122,8 @@ def _is_program(project: Project, path: str) -> bool:
         module = names_of(project, document)
         if "__name__" in module.name_loads:
             return any(isinstance(module.parents.get(load), ast.Compare) for load in module.name_loads["__name__"])
-        return any(isinstance(item, ast.Expr | ast.For | ast.With) and not _is_text(item) for item in module.tree.body)
+        acts = any(isinstance(item, ast.Expr | ast.For | ast.With) and not _is_text(item) for item in module.tree.body)
+        return acts and (not _is_imported(project, module) or _trains_at_top(project, module))
     return False
 
 

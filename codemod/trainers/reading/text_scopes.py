@@ -22,8 +22,9 @@ from .scopes import FALSE, NULL, TRUE, Scope, ScopeKind, Setting, SettingKind, T
 WORDS = (
     *("bf16", "fp16", "bfloat16", "float16", "float32", "fp32", "half", "amp", "precision", "dtype", "loss_scale"),
     *("auto_mix_prec", "float_16", "float_32", "bfloat_16", "optim_wrapper", "quantize", "fp8"),
+    "deepspeed_config_file",
 )
-"""Words of texts that state a precision."""
+"""Words of texts that state a precision, or name the file that does."""
 LONGEST_VALUE = 200
 _VARIABLE = re.compile(r"\$(?:(\w+)|[{(](\w+)[})])")
 _REFERENCE = re.compile(r"@([\w#:.]+)|\$\{([\w.]+)\}")
