@@ -441,3 +441,44 @@ def test_a_file_that_only_names_the_one_that_states_a_precision_is_read(tmp_path
         "zero.json": '{"bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}\n',
     }
     assert [(run.path, run.regime) for run in read(tmp_path, files).runs] == [("run.sh", "bf16-mixed")]
+
+
+LOOKED_UP = {
+    "train.py": """
+        import hydra
+        import torch
+        from transformers import AutoModel
+
+        import trainers
+
+
+        @hydra.main(config_path="config", config_name="config")
+        def main(config):
+            policy = AutoModel.from_pretrained("gpt2", torch_dtype=getattr(torch, config.model.policy_dtype))
+            reference = AutoModel.from_pretrained("gpt2", torch_dtype=getattr(torch, config.model.reference_dtype))
+            getattr(trainers, config.trainer)(policy, reference).run()
+
+
+        if __name__ == "__main__":
+            main()
+        """,
+    "trainers.py": """
+        class Basic:
+            def run(self):
+                self.policy.loss().backward()
+                self.optimizer.step()
+        """,
+    "config/config.yaml": "defaults:\n  - model: small\ntrainer: Basic\n",
+    "config/model/small.yaml": "policy_dtype: float32\nreference_dtype: float16\n",
+}
+
+
+def test_a_trainer_looked_up_by_its_name_makes_a_run_and_groups_of_hydra_are_none(tmp_path: Path) -> None:
+    assert said(read(tmp_path, LOOKED_UP).runs) == {"train.py": "fp32"}
+    half = {"config/model/small.yaml": "policy_dtype: bfloat16\nreference_dtype: float16\n"}
+    (run,) = read(tmp_path / "half", {**LOOKED_UP, **half}).runs
+    assert run.regime == "bf16-true"
+    assert {entry.declaration.value: entry.status for entry in run.entries if entry.declaration.feeds} == {
+        "bfloat16": "wins",
+        "float16": "",
+    }

@@ -21,7 +21,7 @@ from .run_members import Member, Run
 from .run_regimes import is_started, otherwise, regime_of_code, regime_of_run
 from .run_settings import settings_of, standing_of
 from .runs import all_runs_of
-from .scopes import Scope, Setting, TextOrigin
+from .scopes import NULL, Scope, Setting, TextOrigin
 from .stated_shell import stated_in_texts
 from .stated_words import SHOWN, text_of
 
@@ -134,9 +134,9 @@ def _report(
     decided = [entry.declaration for entry in entries]
     overridden = {entry.declaration for entry in entries if entry.status == "overridden"}
     said_here = [replace(item, value=OFF) if item in off else item for item in decided if item not in overridden]
-    picked = [member for member in run.members if member.is_picked]
-    branches = {(item.place.path, item.place.span.row) for member in picked for item in member.scope.settings}
-    deciding = [item for item in said_here if (item.path, item.span.row) not in branches]
+    open_ones = [item.place for member in run.members for item in member.scope.settings if _is_idle(member, item)]
+    idle = {(place.path, place.span.row) for place in open_ones}
+    deciding = [item for item in said_here if (item.path, item.span.row) not in idle]
     own = [item for item in said_by_code if not _is_stated(item, decided)]
     standing = standing_of(run, own) if winner is None else {}
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
@@ -179,6 +179,12 @@ def _are_off(decided: Iterable[Declaration]) -> bool:
     """Whether each switch that a trainer is given says no."""
     switches = [item.value for item in decided if item.role == "compute"]
     return bool(switches) and all(value in ("false", "no") for value in switches)
+
+
+def _is_idle(member: Member, setting: Setting) -> bool:
+    """Whether a word elsewhere picks what a call is passed, or nothing gives it a value."""
+    given = [item.value for item in member.handed if item.setting is setting]
+    return member.is_picked or (bool(given) and all(value == NULL for value in given))
 
 
 def _decides(item: Declaration) -> bool:

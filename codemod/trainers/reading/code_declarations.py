@@ -32,7 +32,7 @@ TORCH = "torch"
 WORDS = ("bfloat16", "float16", "bf16", "fp16", "half", "float32", "precision", "dtype", "float", "amp")
 SETTER = "set_default_dtype"
 """What makes weights of a dtype wherever none is named."""
-TOLD_ONCE = ("constant", "argument", "setting", "fallback")
+TOLD_ONCE = ("constant", "argument", "setting", "fallback", "parameter")
 """Roles of places that are not told again where it is followed what they feed."""
 MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
 

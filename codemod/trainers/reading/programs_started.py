@@ -162,7 +162,17 @@ def _built_by_name(project: Project, script: str) -> tuple[ModuleNames, ...]:
     registered = [module for module in mine if any(_registers(module, node) for node in steps_in(module))]
     prefixes = tuple(dict.fromkeys(prefix for module in own for prefix in _computed_imports(module)))
     imported = [module for module in trained if prefixes and module.document.path.startswith(prefixes)]
-    return tuple(dict.fromkeys((*registered, *imported)))
+    named = {path for module in own for path in _looked_up_in(project, module)}
+    return tuple(dict.fromkeys((*registered, *imported, *(module for module in mine if module.path in named))))
+
+
+def _looked_up_in(project: Project, module: ModuleNames) -> Iterator[str]:
+    """The modules of which a part is picked by a computed name: ``getattr(trainers, config.trainer)``."""
+    for call in module.calls_by_name.get("getattr", ()):
+        name = module.qualified(call.args[0]) if len(call.args) > 1 else None
+        path = project.python_path(name, module.path) if name and not isinstance(call.args[1], ast.Constant) else None
+        if path is not None:
+            yield path
 
 
 def _registers(module: ModuleNames, node: ast.AST) -> bool:

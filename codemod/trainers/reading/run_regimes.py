@@ -42,6 +42,8 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
         constants[item.key] = "" if is_other or constants.get(item.key) == "" else item.value
     weights = [item for item in items if item.role == "weights" and item.condition != NOT_TRAINED]
     weights = weights or [item for item in items if item.role == "weights"]
+    if any(item.feeds for item in weights):  # what they feed says the same once more
+        weights = [item for item in weights if item.feeds or _dtype(item, constants) is not None]
     followed = {item.regime for item in items if item.feeds and item.regime in OF_WEIGHTS}
     stated = {_dtype(item, constants) for item in weights}
     if stated == {None} and len(followed) == 1:
@@ -49,7 +51,8 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
     halves = [TRUE[dtype] for dtype in stated if dtype in TRUE]
     if halves:
         return halves[0] if len(stated) == 1 else "unknown"
-    said = [item for item in items if item.role in SAID and (item.role != "island" or item.regime)]
+    others = [item for item in items if item.role in SAID and item.role != "weights"]
+    said = [item for item in (*weights, *others) if item.role != "island" or item.regime]
     said = [item for item in said if item.condition != NOT_TRAINED and item.value not in UNSET]
     return "fp32" if said and all(map(_is_off, said)) else "unknown"
 
