@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Container
 from dataclasses import replace
 
 from ..model import EditRefused, ReplaceText
@@ -41,7 +42,8 @@ class ShellText:
 
     def __init__(self, text: str, found: list[Found], heredocs: tuple[Heredoc, ...], kind: str) -> None:
         self._text = text
-        self._found = [_without_name(text, item) for item in found]
+        assigned = {item.name for item in found if item.kind == "assignment"}
+        self._found = [_without_name(text, item, assigned - {item.name}) for item in found]
         self._strict = kind != "shell"
         self._dialect = kind
         self.heredocs = heredocs
@@ -244,12 +246,21 @@ class ShellText:
         return ReplaceText(size, size, f"{gap}{key}={written}{newline}")
 
 
-def _without_name(text: str, found: Found) -> Found:
-    """``PRECISION=${PRECISION:-bf16}``: its value is the word that counts where nobody sets the variable."""
+def _without_name(text: str, found: Found, assigned: Container[str]) -> Found:
+    """``PRECISION=${PRECISION:-bf16}``: its value is the word that counts where nobody sets the variable.
+
+    Not where the text itself assigns it.
+    """
     raw = text[found.start : found.end]
     inner = raw[1:-1] if len(raw) > 2 and raw[0] == raw[-1] == '"' else raw
     match = DEFAULTED.fullmatch(inner)
-    if match is None or found.layout != "words" or not match[2] or not _SAFE.fullmatch(match[2]):
+    if (
+        match is None
+        or match[1] in assigned
+        or found.layout != "words"
+        or not match[2]
+        or not _SAFE.fullmatch(match[2])
+    ):
         return found
     start = found.start + raw.find(inner) + match.start(2)
     return replace(found, start=start, end=start + len(match[2]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 
 from ..source.project import Project
@@ -18,8 +17,7 @@ SWITCHES = ("enabled", "enable", "active", "on", "use")
 """How settings are called that switch something on, whatever it is."""
 
 
-WORD = re.compile(r"[\w.+-]{1,40}")
-"""What can be the value of a setting."""
+LONGEST_WORD = 40
 OF_WORDS = ("precision", "dtype")
 """How the names of settings end whose value is a word for a dtype."""
 
@@ -96,8 +94,8 @@ class Conditions:
         if not isinstance(part, str) or part not in DTYPE_WORDS:
             return ()
         strings = (node.value for node in self.module.of_type(ast.Constant) if isinstance(node.value, str))
-        known = (word for word in (*strings, *DTYPE_WORDS) if part in word and WORD.fullmatch(word))
-        return tuple(dict.fromkeys(known))
+        known = (word for word in (*strings, *DTYPE_WORDS) if part in word and len(word.split()) == 1)
+        return tuple(dict.fromkeys(word for word in known if len(word) <= LONGEST_WORD))
 
     def operand_values(self, node: ast.expr) -> tuple[Constant, ...]:
         """The constant a comparison is made with: a literal, a torch dtype, or an enum member that names a dtype."""

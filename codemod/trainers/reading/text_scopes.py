@@ -20,9 +20,8 @@ from .recognition import Marks, owner_of, owner_of_section, plain_flag, points, 
 from .scopes import FALSE, NULL, TRUE, Scope, ScopeKind, Setting, SettingKind, TextOrigin
 
 WORDS = (
-    *("bf16", "fp16", "bfloat16", "float16", "float32", "fp32", "half", "amp", "precision", "dtype", "loss_scale"),
-    *("auto_mix_prec", "float_16", "float_32", "bfloat_16", "optim_wrapper", "quantize", "fp8"),
-    "deepspeed_config_file",
+    *("bf16", "fp16", "fp8", "float16", "float32", "fp32", "half", "amp", "precision", "dtype", "loss_scale"),
+    *("auto_mix_prec", "float_16", "float_32", "optim_wrapper", "quantize", "deepspeed_config_file"),
 )
 """Words of texts that state a precision, or name the file that does."""
 LONGEST_VALUE = 200
