@@ -121,3 +121,23 @@ def test_a_scaler_without_a_region_has_a_name_and_a_reason(tmp_path: Path) -> No
     assert said
     assert all(message.endswith("see what computes in float16") for message in said)
     assert not any(message.startswith(" ") for message in said)
+
+
+def test_a_module_in_which_nothing_changes_is_no_row(tmp_path: Path) -> None:
+    program = """
+        import hydra
+        import torch
+        from accelerate import Accelerator
+
+
+        @hydra.main(config_path="conf", config_name="config")
+        def main(cfg):
+            accelerator = Accelerator(mixed_precision=cfg.mixed_precision)
+            accelerator.backward(accelerator.prepare(torch.nn.Linear(2, 2))(torch.ones(2, 2)).sum())
+
+
+        main()
+    """
+    files = {"train.py": program, "conf/config.yaml": "mixed_precision: fp16\n", "test_submit.py": program}
+    _, runs = moved(tmp_path, all_rules(), {**files, "requirements.txt": "torch>=2.4\naccelerate>=1.0\n"})
+    assert {path: row.state for path, row in runs.items()} == {"train.py": MoveState.MOVED}

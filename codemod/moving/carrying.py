@@ -93,7 +93,8 @@ def _doubted(fix: Fix, doubts: Mapping[Edit, Place]) -> Fix:
 
 def _is_listed(each: Verdict, row: RunMove) -> bool:
     """Whether the table names it: a run, a file in which the move changes or finds something, or one that trains."""
-    touched = bool(each.applied or each.left) and row.state is not MoveState.APART
+    edited = {edit.path for fix in each.applied for edit in fix.edits} | {item.path for item in each.left}
+    touched = row.path in edited and row.state is not MoveState.APART
     return (
         each.pair.is_run
         or touched
