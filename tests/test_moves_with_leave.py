@@ -200,6 +200,20 @@ def test_a_kernel_that_older_releases_lack_needs_leave(pin: str, is_safe: bool, 
     assert report.changes
 
 
+def test_what_only_resizes_a_checkpoint_needs_no_leave(tmp_path: Path) -> None:
+    code = RESIZED.replace("interpolate(x, scale_factor=2)", "x").replace("torch.cuda.amp.GradScaler()", "SCALER")
+    resized = "def resized(weights):\n        return interpolate(weights, scale_factor=2)\n\n\n    "
+    for number, used in enumerate(("x", "resized(x)")):
+        text = code.replace("return x", f"return {used}").replace("net = Net", f"{resized}net = Net")
+        files = {
+            "train.py": text.replace("SCALER", 'torch.amp.GradScaler("cuda")'),
+            "requirements.txt": "torch>=1.13\n",
+        }
+        report, _ = moved(tmp_path / str(number), all_rules(), files)
+        told = [fix.message for item in report.findings if item.code == "PF001" for fix in item.fixes]
+        assert ("a bfloat16 kernel for interpolate" in told[0]) == (used != "x")
+
+
 def test_a_model_that_overflows_in_float16_needs_leave(tmp_path: Path) -> None:
     code = """
         from dataclasses import dataclass

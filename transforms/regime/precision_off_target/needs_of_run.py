@@ -10,7 +10,7 @@ from ....codemod.proof.needs import Known, Need, Release
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.imports import connected_modules, reached_from
 from ....codemod.purpose.targets import compute_dtype
-from ....codemod.python.names import ModuleNames
+from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import guards, name_parts
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, TORCH_DTYPES
@@ -39,12 +39,31 @@ def _needs(project: Project, module: ModuleNames) -> tuple[Need, ...]:
 
 
 def _of_bf16(project: Project, module: ModuleNames, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
-    late = next((name for item in behind for name in LATE if item.calls_by_name.get(name)), "")
+    calls = ((item, name, call) for item in behind for name in LATE for call in item.calls_by_name.get(name, ()))
+    late = next((name for item, name, call in calls if _is_of_model(behind, item, call)), "")
     if late and not is_newer_anyway(project, module, "torch", LATE_SINCE):
         yield Release("torch", LATE_SINCE, module.path, f"a bfloat16 kernel for {late}")
     for item in behind:
         for node in item.attribute_loads.get(SCALE, ())[:1]:
             yield Known(False, f"{item.path}:{node.lineno} reads {SCALE}, which DeepSpeed has for float16")
+
+
+def _is_of_model(behind: tuple[ModuleNames, ...], module: ModuleNames, call: ast.Call) -> bool:
+    """Whether a call stands in a class, or in a function that a class uses; not what only resizes a checkpoint."""
+    function = module.scope_of(call).function.node
+    if not isinstance(function, FunctionNode) or _stands_in_class(module, call):
+        return True
+    loads = (
+        (item, node)
+        for item in behind
+        for table in (item.name_loads, item.attribute_loads)
+        for node in table.get(function.name, ())
+    )
+    return any(_stands_in_class(item, node) for item, node in loads)
+
+
+def _stands_in_class(module: ModuleNames, node: ast.AST) -> bool:
+    return any(isinstance(above, ast.ClassDef) for above in module.ancestors(node))
 
 
 def _of_fp16(behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
