@@ -200,6 +200,20 @@ def test_a_kernel_that_older_releases_lack_needs_leave(pin: str, is_safe: bool, 
     assert report.changes
 
 
+def test_what_only_resizes_a_checkpoint_needs_no_leave(tmp_path: Path) -> None:
+    code = RESIZED.replace("interpolate(x, scale_factor=2)", "x").replace("torch.cuda.amp.GradScaler()", "SCALER")
+    resized = "def resized(weights):\n        return interpolate(weights, scale_factor=2)\n\n\n    "
+    for number, used in enumerate(("x", "resized(x)")):
+        text = code.replace("return x", f"return {used}").replace("net = Net", f"{resized}net = Net")
+        files = {
+            "train.py": text.replace("SCALER", 'torch.amp.GradScaler("cuda")'),
+            "requirements.txt": "torch>=1.13\n",
+        }
+        report, _ = moved(tmp_path / str(number), all_rules(), files)
+        told = [fix.message for item in report.findings if item.code == "PF001" for fix in item.fixes]
+        assert ("a bfloat16 kernel for interpolate" in told[0]) == (used != "x")
+
+
 def test_a_model_that_overflows_in_float16_needs_leave(tmp_path: Path) -> None:
     code = """
         from dataclasses import dataclass
@@ -446,3 +460,80 @@ def test_an_array_of_what_nobody_knows_needs_leave(array: str, is_safe: bool, tm
     report, runs = moved(tmp_path, all_rules(), files)
     assert bool(report.changes) == is_safe
     assert is_safe or "may then be bfloat16, which NumPy lacks" in said(runs["train.py"])
+
+
+BY_ACCELERATE = """
+    import argparse
+
+    import torch
+    from accelerate import Accelerator
+    from diffusers import AutoencoderKL, StableDiffusionXLPipeline
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mixed_precision", choices=["no", "fp16", "bf16"])
+    args = parser.parse_args()
+    accelerator = Accelerator(mixed_precision=args.mixed_precision)
+    weight_dtype = torch.float32
+    if accelerator.mixed_precision == "fp16":
+        weight_dtype = torch.float16
+    elif accelerator.mixed_precision == "bf16":
+        weight_dtype = torch.bfloat16
+    vae = AutoencoderKL.from_pretrained("m").requires_grad_(False)
+    CAST
+    model, optimizer = accelerator.prepare(build(), build())
+    accelerator.backward(model(vae, StableDiffusionXLPipeline))
+    optimizer.step()
+    READ
+"""
+NARROW = "vae.to(accelerator.device, dtype=weight_dtype)"
+PARTS = {
+    "a VAE that follows": (NARROW, "", "fp16-mixed", False),
+    "a VAE in float32": ("vae.to(accelerator.device, dtype=torch.float32)", "", "fp16-mixed", True),
+    "a VAE in bfloat16": (NARROW, "", "bf16-mixed", True),
+    "the scale of an optimizer": ("", "print(optimizer.cur_scale)", "bf16-mixed", False),
+    "the scale of an optimizer that float16 has": ("", "print(optimizer.cur_scale)", "fp16-mixed", True),
+}
+
+
+@pytest.mark.parametrize(("cast", "read", "regime", "is_safe"), PARTS.values(), ids=PARTS)
+def test_what_else_a_run_has_that_does_not_fit_needs_leave(
+    cast: str, read: str, regime: str, is_safe: bool, tmp_path: Path
+) -> None:
+    old = "bf16" if regime == "fp16-mixed" else "fp16"
+    files = {
+        "train.py": BY_ACCELERATE.replace("CAST", cast).replace("READ", read),
+        "run.sh": f"accelerate launch train.py --mixed_precision {old}\n",
+        **REQUIRED,
+    }
+    report, _ = moved(tmp_path / "safe", all_rules(), files, regime)
+    assert bool(report.changes) == is_safe
+    report, _ = moved(tmp_path / "unsafe", all_rules(), files, regime, unsafe=True)
+    assert paths_changed(report) == {"run.sh"}
+
+
+def test_a_test_of_the_machine_is_told_once(tmp_path: Path) -> None:
+    code = """
+        import torch
+
+        dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+
+
+        def train(model, loader, optimizer):
+            scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)
+            for batch in loader:
+                optimizer.zero_grad()
+                with torch.autocast("cuda", dtype=dtype):
+                    loss = model(batch.cuda()).sum()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                with torch.autocast("cuda", dtype=dtype):
+                    print(model(batch.cuda()).sum())
+
+
+        net = build()
+        train(net, load(), torch.optim.SGD(net.parameters(), lr=0.1))
+    """
+    report, runs = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": "torch>=2.4\n"}, "fp16-mixed")
+    assert not report.changes
+    assert len(runs["train.py"].why) == 1

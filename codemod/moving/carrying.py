@@ -15,6 +15,7 @@ from ..purpose.files import is_test, purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype
+from ..trainers.reading.followed import BY_MACHINE
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.stated_apex import FLOAT16_ALONE
 from ..trainers.writing.transactions import STAYS
@@ -261,7 +262,9 @@ def _stated(each: Verdict, target: Target) -> list[Place]:
         named = (item for item in told if named_by(item) in others)
         found = [item for item in named if item.role in SET or (item.role in DEFAULTS and not item.feeds)]
         found += [item for item in told if FP16 in others and _scales(item)]
-    return [Place(item.path, item.span, f"{item.key} is {item.value}: {_reason(item)}") for item in found]
+    alike = {(item.key, item.value) if BY_MACHINE in item.value else item: item for item in reversed(found)}
+    kept = (item for item in found if item in alike.values())  # each test of the machine once
+    return [Place(item.path, item.span, f"{item.key} is {item.value}: {_reason(item)}") for item in kept]
 
 
 def _reason(item: Declaration) -> str:

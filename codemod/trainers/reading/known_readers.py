@@ -10,6 +10,7 @@ import ast
 import posixpath
 from collections.abc import Iterator
 
+from ...formats.text import CommandLine
 from ...python.names import ModuleNames, attribute_chain, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
@@ -18,6 +19,7 @@ from .declarations import scopes_of
 from .instructions import instructed_files
 from .loaded_files import loaders_of
 from .parsed_files import interfaces_reading
+from .program_files import VARIABLE, words_of_script
 from .recognition import is_file_named, runs_program
 from .run_members import Run
 from .runs import LAUNCHERS_OWN, UNNAMED, runs_of
@@ -27,6 +29,8 @@ PARSERS = ("HfArgumentParser", "TrlParser", "LightningCLI", "add_config_argument
 """Calls that define a framework's own options in the project's parser (transformers, trl, Lightning, DeepSpeed)."""
 PARSES = ("HfArgumentParser", "TrlParser")
 """Parsers of classes that say themselves which files they take, and with which keys."""
+HANDED_FILES = ("hf_trainer", "trl", "accelerate")
+"""Frameworks to which a launcher hands a DeepSpeed file that their own code does not name."""
 INSTRUCTIONS = (FileKind.SHELL, FileKind.ENV, FileKind.TEXT, FileKind.YAML)
 """Files that hold launch lines: scripts, read-mes, makefiles, workflows."""
 
@@ -61,8 +65,21 @@ def looks_alike_only(project: Project, scope: Scope) -> bool:
     if any(reader_is_known(project, item) for item in beside):
         return False
     if scope.framework.id in LAUNCHERS_OWN:
-        return any(run.modules for run in runs_of(project))
+        runs = [run for run in runs_of(project) if run.modules]
+        return bool(runs) and not any(map(_may_be_given_files, runs))
     return scope.framework.recognize.generic and any(True for _ in project.python_paths(PARSES))
+
+
+def _may_be_given_files(run: Run) -> bool:
+    """Whether nobody sees with which files a launcher starts a trainer that takes them."""
+    is_unseen = run.command is None or is_open(run.command)
+    return is_unseen and any(member.scope.framework.id in HANDED_FILES for member in run.members)
+
+
+def is_open(command: CommandLine) -> bool:
+    """Whether a variable gives a launcher words that are not known: ``accelerate launch "${ARGS[@]}" train.py``."""
+    before = command.words[: len(command.words) - len(words_of_script(command))]
+    return any(VARIABLE.fullmatch(word) for word in before[1:])
 
 
 def _names(run: Run, scope: Scope) -> bool:

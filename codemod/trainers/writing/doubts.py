@@ -10,8 +10,8 @@ from ...source.project import Project
 from ...torch.dtypes import FP32, HALVES, as_dtype
 from ..reading.declarations import scopes_of
 from ..reading.handed import handed_to
-from ..reading.known_readers import reader_is_known
-from ..reading.program_files import VARIABLE, file_named, files_matching, script_of, words_of_script
+from ..reading.known_readers import HANDED_FILES, is_open, reader_is_known
+from ..reading.program_files import file_named, files_matching, script_of, words_of_script
 from ..reading.recognition import plain_flag
 from ..reading.runs import runs_of
 from ..reading.scopes import Scope, TextOrigin
@@ -20,8 +20,6 @@ from .steps import Plan
 
 DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "ds_config")
 """Flags that name a DeepSpeed file."""
-HANDED_FILES = ("hf_trainer", "trl", "accelerate")
-"""Frameworks to which a launcher hands a DeepSpeed file that their own code does not name."""
 BITS = ("bits", "quantization_bit", "quant_bits")
 """Flags that say how many bits a weight has."""
 NARROW = ("2", "3", "4", "8")
@@ -92,17 +90,11 @@ def _named_by_variables(project: Project, scope: Scope) -> Iterator[str]:
 def _strays(project: Project, scope: Scope, target: str) -> Iterator[str]:
     """The DeepSpeed files with which somebody may start a trainer: no launch line says it, or a variable does."""
     runs = (run for run in runs_of(project) if run.modules and any(member.scope is scope for member in run.members))
-    if scope.framework.id in HANDED_FILES and any(run.command is None or _is_open(run.command) for run in runs):
+    if scope.framework.id in HANDED_FILES and any(run.command is None or is_open(run.command) for run in runs):
         for item in scopes_of(project):
             is_file = item.kind == "file" and item.framework.id == "deepspeed"
             if is_file and item.regime not in (None, "fp32", target) and not reader_is_known(project, item):
                 yield item.path
-
-
-def _is_open(command: CommandLine) -> bool:
-    """Whether a variable gives a launcher words that are not known: ``accelerate launch "${ARGS[@]}" train.py``."""
-    before = command.words[: len(command.words) - len(words_of_script(command))]
-    return any(VARIABLE.fullmatch(word) for word in before[1:])
 
 
 def _missing(project: Project, scope: Scope, command: CommandLine) -> Iterator[str]:

@@ -22,6 +22,10 @@ reported without a fix: kernels compiled for float16 only, switches that are off
 line names the file, no code loads it, no parser defines the option, and it is not what the trainer's own program reads.
 Or `torch.cuda.amp.autocast` is given a dtype and no manifest excludes torch before 1.10.
 
+Or the run has what does not fit the other dtype for certain: a dtype that the region's switch picks, a branch for the
+old dtype alone, an array of a tensor that may become bfloat16, `interpolate` where a torch before 2.1 is allowed,
+`cur_scale` of DeepSpeed's optimizer for float16, a model or VAE that overflows in float16.
+
 Or a variable names the file on a launch line (`recipes/${task}.yaml`); the line asks for quantized weights
 (`--bits 4`); or weights that are 16 bits wide become float32, which takes twice the memory (`precision="bf16-true"` to
 `bf16-mixed`, `torch_dtype: bfloat16` to float32). A model that is cast for DeepSpeed (`model.half()`) is cast to the

@@ -6,34 +6,19 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Place
-from ....codemod.proof.needed_today import is_newer_anyway
-from ....codemod.purpose.files import purpose_of
-from ....codemod.purpose.imports import connected_modules, imported_modules, reached_from
+from ....codemod.purpose.imports import connected_modules, imported_modules
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
-from ....codemod.torch.tables.kernels import WORKS_SINCE
 
 HALF_ONLY = {"tinycudann": "tiny-cuda-nn computes and returns float16"}
 """Packages whose kernels have no bfloat16 version."""
 BUILDS = ("CUDAExtension", "cpp_extension")
-LATE = ("interpolate", "upsample", "Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d")
-LATE_SINCE = WORKS_SINCE["interpolate", "cuda", "bfloat16"]
-"""The release of torch that brought the bfloat16 kernels of these calls."""
 MAX_MODULES = 200
 
 
 def half_only_kernel(project: Project, module: ModuleNames) -> Place | None:
     """Where ``module``, or what its run imports, takes in such kernels; None when it does not."""
     return project.memo(_search, module)
-
-
-def late_kernel(project: Project, module: ModuleNames) -> str:
-    """The operation in what ``module`` runs whose bfloat16 kernel came late, and that no release is known to have."""
-    for other in reached_from(project, connected_modules(project, module), MAX_MODULES):
-        for name in () if purpose_of(other.document.path).is_left_alone else LATE:
-            if other.calls_by_name.get(name) and not is_newer_anyway(project, module, "torch", LATE_SINCE):
-                return name
-    return ""
 
 
 def _search(project: Project, module: ModuleNames) -> Place | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ....codemod.model import Place
-from ....codemod.proof.needs import Release
+from ....codemod.proof.needs import Need
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import training_modules
@@ -17,7 +17,8 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
 from ....codemod.trainers.reading.runs import runs_of
 from ....codemod.trainers.writing.moves import Move
-from .half_kernels import LATE_SINCE, half_only_kernel, late_kernel
+from .half_kernels import half_only_kernel
+from .needs_of_run import needs_of_run
 
 OLD = "its path marks it as outdated"
 COPY = "this notebook is a copy of code that the project trains with"
@@ -36,7 +37,7 @@ def reserved(project: Project, move: Move) -> Move:
     if kernel is not None:
         return move.only_reported(kernel.message, kernel)
     scripts = [*_scripts_of(project, move)]
-    move = replace(move, needs=(*move.needs, *_late(project, (*(edit.path for edit in move.edits), *scripts))))
+    move = replace(move, needs=(*move.needs, *_needs(project, (*(edit.path for edit in move.edits), *scripts))))
     maybe = _kernel_of(project, scripts)
     if maybe is None:
         return move
@@ -60,14 +61,11 @@ def _scripts_of(project: Project, move: Move) -> Iterator[str]:
             yield run.modules[0]
 
 
-def _late(project: Project, paths: Iterable[str]) -> Iterator[Release]:
-    """The release of torch that a run needs on its way to bfloat16, for kernels that older ones lack."""
-    if compute_dtype(project.target) == BF16:
-        for path in sorted({path for path in paths if path.endswith(".py")}):
-            document = project.document(path)
-            name = project.memo(late_kernel, names_of(project, document)) if document is not None else ""
-            if name:
-                yield Release("torch", LATE_SINCE, path, f"a bfloat16 kernel for {name}")
+def _needs(project: Project, paths: Iterable[str]) -> Iterator[Need]:
+    """What the runs need that a move changes, by the Python files that it edits and those that they start with."""
+    for path in sorted({path for path in paths if path.endswith(".py")}):
+        document = project.document(path)
+        yield from needs_of_run(project, names_of(project, document)) if document is not None else ()
 
 
 def _kernel_of(project: Project, paths: Iterable[str]) -> Place | None:
