@@ -101,11 +101,19 @@ Trainer(model=None, args=TrainingArguments("out", learning_rate=part["lr"], bf16
 
 def test_key_of_a_file_gets_a_counterpart_and_both_have_a_default(tmp_path: Path) -> None:
     on, off = ("training:\n  lr: 0.1\n  bf16: true  # fast\n", "training:\n  lr: 0.1\n  bf16: false\n")
-    files = {"train.py": SECTION, "a.yaml": on, "b.yaml": off, "a.sh": "python train.py --config a.yaml\n"}
+    files = {
+        "train.py": SECTION,
+        "a.yaml": on,
+        "b.yaml": off,
+        "c.yaml": on,
+        "a.sh": "python train.py --config a.yaml\n",
+    }
     _, after = moved(tmp_path, files, "fp16-mixed")
     assert after["a.yaml"] == on.replace("bf16", "fp16")
-    assert "b.yaml" not in after
+    assert not {"b.yaml", "c.yaml"} & after.keys()  # nothing is seen to read them
     assert 'bf16=part.get("bf16", False), fp16=part.get("fp16", False)' in after["train.py"]
+    report, _ = moved(tmp_path / "two", {name: text for name, text in files.items() if name != "b.yaml"}, "fp16-mixed")
+    assert ("a.sh", "fp16-mixed") in {(each.path, each.after) for each in report.moves}
 
 
 @pytest.mark.parametrize(
