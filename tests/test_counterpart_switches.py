@@ -144,3 +144,20 @@ def test_switch_that_names_no_precision_goes_to_the_other_argument(tmp_path: Pat
     assert after == {"train.py": files["train.py"].replace("fp16=", "bf16=")}
     _, back = moved(tmp_path / "back", {**files, **after}, "fp16-mixed", unsafe=not is_safe)
     assert back == {"train.py": files["train.py"]}
+
+
+def test_key_that_is_on_by_default_stays_on_where_a_file_names_neither(tmp_path: Path) -> None:
+    files = {
+        "train.py": SECTION.replace('part["bf16"]', 'part.get("bf16", True)'),
+        "a.yaml": "training:\n  lr: 0.1\n  bf16: true\n",
+        "a.sh": "python train.py --config a.yaml\n",
+    }
+    _, after = moved(tmp_path, files, "fp16-mixed")
+    assert after["a.yaml"] == files["a.yaml"].replace("bf16", "fp16")
+    assert 'bf16=part.get("bf16", False), fp16=part.get("fp16", "bf16" not in part)' in after["train.py"]
+
+
+def test_attribute_that_may_be_missing_gets_no_counterpart(tmp_path: Path) -> None:
+    files = {"train.py": trainer_of('fp16=getattr(args, "fp16", False)', FLAG), "a.sh": "python train.py --fp16\n"}
+    _, after = moved(tmp_path, files, "bf16-mixed")
+    assert not after
