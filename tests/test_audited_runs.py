@@ -842,7 +842,14 @@ def test_trainer_with_switches_that_are_off_runs_in_float32(
 
 def test_flags_that_only_guard_a_cast_are_listed(tmp_path: Path) -> None:
     code = SWITCHES.rpartition("Trainer(")[0] + "if args.fp16:\n    model.half()\n"
-    ledger = read(tmp_path, {"evaluate.py": code, "eval.sh": "python evaluate.py --fp16 --name x\n"})
+    ledger = read(
+        tmp_path, {"evaluate.py": code, "eval.sh": "python evaluate.py --fp16 --name x\npython evaluate.py\n"}
+    )
+    assert [
+        run.row
+        for run in (*ledger.runs, *ledger.elsewhere)
+        if "flag" in {entry.declaration.role for entry in run.entries}
+    ] == [1]
     flags = [item for item in ledger.declarations if item.path == "eval.sh"]
     assert [(item.key, item.value) for item in flags] == [("--fp16", "true")]
 

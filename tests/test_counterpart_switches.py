@@ -101,11 +101,19 @@ Trainer(model=None, args=TrainingArguments("out", learning_rate=part["lr"], bf16
 
 def test_key_of_a_file_gets_a_counterpart_and_both_have_a_default(tmp_path: Path) -> None:
     on, off = ("training:\n  lr: 0.1\n  bf16: true  # fast\n", "training:\n  lr: 0.1\n  bf16: false\n")
-    files = {"train.py": SECTION, "a.yaml": on, "b.yaml": off, "a.sh": "python train.py --config a.yaml\n"}
+    files = {
+        "train.py": SECTION,
+        "a.yaml": on,
+        "b.yaml": off,
+        "c.yaml": on,
+        "a.sh": "python train.py --config a.yaml\n",
+    }
     _, after = moved(tmp_path, files, "fp16-mixed")
     assert after["a.yaml"] == on.replace("bf16", "fp16")
-    assert "b.yaml" not in after
+    assert not {"b.yaml", "c.yaml"} & after.keys()  # nothing is seen to read them
     assert 'bf16=part.get("bf16", False), fp16=part.get("fp16", False)' in after["train.py"]
+    report, _ = moved(tmp_path / "two", {name: text for name, text in files.items() if name != "b.yaml"}, "fp16-mixed")
+    assert ("a.sh", "fp16-mixed") in {(each.path, each.after) for each in report.moves}
 
 
 @pytest.mark.parametrize(
@@ -136,3 +144,20 @@ def test_switch_that_names_no_precision_goes_to_the_other_argument(tmp_path: Pat
     assert after == {"train.py": files["train.py"].replace("fp16=", "bf16=")}
     _, back = moved(tmp_path / "back", {**files, **after}, "fp16-mixed", unsafe=not is_safe)
     assert back == {"train.py": files["train.py"]}
+
+
+def test_key_that_is_on_by_default_stays_on_where_a_file_names_neither(tmp_path: Path) -> None:
+    files = {
+        "train.py": SECTION.replace('part["bf16"]', 'part.get("bf16", True)'),
+        "a.yaml": "training:\n  lr: 0.1\n  bf16: true\n",
+        "a.sh": "python train.py --config a.yaml\n",
+    }
+    _, after = moved(tmp_path, files, "fp16-mixed")
+    assert after["a.yaml"] == files["a.yaml"].replace("bf16", "fp16")
+    assert 'bf16=part.get("bf16", False), fp16=part.get("fp16", "bf16" not in part)' in after["train.py"]
+
+
+def test_attribute_that_may_be_missing_gets_no_counterpart(tmp_path: Path) -> None:
+    files = {"train.py": trainer_of('fp16=getattr(args, "fp16", False)', FLAG), "a.sh": "python train.py --fp16\n"}
+    _, after = moved(tmp_path, files, "bf16-mixed")
+    assert not after

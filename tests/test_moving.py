@@ -1230,3 +1230,36 @@ def test_a_scaler_that_is_on_says_float16_where_nothing_else_does(regime: str, i
     run = runs["train.py"]
     assert (bool(report.changes), run.before, run.state is MoveState.LEFT) == (False, "unknown", is_told)
     assert any("GradScaler is on" in place.message for place in run.why) == is_told
+
+
+ACCELERATED = """
+    import argparse
+    import torch
+    import yaml
+    from accelerate import Accelerator
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--config")
+    config = yaml.safe_load(open(parser.parse_args().config))
+    accelerator = Accelerator({})
+    model = accelerator.prepare(torch.nn.Linear(config["train"]["width"], 4))
+    accelerator.backward(model(torch.ones(2, 4)).sum())
+"""
+BY_DEFAULT = 'PRECISION="${{PRECISION:-fp16}}"\naccelerate launch --mixed_precision $PRECISION one.py --config {}\n'
+
+
+def test_default_of_a_shell_variable_moves_where_it_is_written(tmp_path: Path) -> None:
+    files = {**REQUIRED, "one.py": ACCELERATED.replace("{}", ""), "a.yaml": "train:\n  width: 4\n"}
+    files["one.sh"] = BY_DEFAULT.format("a.yaml")
+    report, rows = moved(tmp_path, [rule for rule in all_rules() if rule.code == "PF001"], files)
+    assert rows["one.sh"].state is MoveState.MOVED
+    assert [change.after.decode() for change in report.changes] == [files["one.sh"].replace("fp16", "bf16")]
+
+
+def test_run_whose_configuration_is_passed_to_the_script_needs_consent(tmp_path: Path) -> None:
+    code = ACCELERATED.replace("{}", 'mixed_precision=config["train"]["kind"]')
+    files = {**REQUIRED, "one.py": code, "one.sh": BY_DEFAULT.format("conf/$1.yaml")}
+    files |= {f"conf/{name}.yaml": "train:\n  width: 4\n  kind: fp16\n" for name in "ab"}
+    report, rows = moved(tmp_path, [rule for rule in all_rules() if rule.code == "PF001"], files)
+    assert rows["one.sh"].state is MoveState.LEFT
+    assert not report.changes

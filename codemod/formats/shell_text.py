@@ -13,11 +13,12 @@ from .lines import is_blank, line_end, line_start, newline_of, row_of, whole_lin
 from .shell_commands import CommandReader
 from .shell_found import Found
 from .shell_lines import read_dockerfile, read_env, read_makefile, read_notebook
-from .shell_variables import DEFAULTED
 from .shell_words import Unclosed, cooked
 from .text import CommandLine, ConfigText, ConfigUnreadable, Entry, Heredoc, Scalar
 
 _SAFE = re.compile(r"[\w./:+,@%=~-]*")
+_DEFAULT = re.compile(r"\$\{(\w+):?[-=]([\w./:+,@%=~-]+)\}")
+"""A variable, or a word that is passed to the script, with the plain word that stands for it: ``${1:-bf16}``."""
 _CONTINUED = re.compile(r"[ \t]*\\\r?\n?")
 _READERS = {"env": read_env, "makefile": read_makefile, "dockerfile": read_dockerfile, "notebook": read_notebook}
 
@@ -253,14 +254,8 @@ def _without_name(text: str, found: Found, assigned: Container[str]) -> Found:
     """
     raw = text[found.start : found.end]
     inner = raw[1:-1] if len(raw) > 2 and raw[0] == raw[-1] == '"' else raw
-    match = DEFAULTED.fullmatch(inner)
-    if (
-        match is None
-        or match[1] in assigned
-        or found.layout != "words"
-        or not match[2]
-        or not _SAFE.fullmatch(match[2])
-    ):
+    match = _DEFAULT.fullmatch(inner)
+    if match is None or match[1] in assigned or found.layout != "words":
         return found
     start = found.start + raw.find(inner) + match.start(2)
     return replace(found, start=start, end=start + len(match[2]))

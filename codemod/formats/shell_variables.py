@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 NAMED = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|\(([A-Za-z_]\w*)\))")
-DEFAULTED = re.compile(r"\$\{(\w+):?[-=]((?:[^${}]|\$\{\w+\})*)\}")
+DEFAULTED = re.compile(r"\$\{([A-Za-z_]\w*):?[-=]((?:[^${}]|\$\{\w+\})*)\}")
 """A variable with what stands for it where it is not set: ``${CONFIG:-conf/base.yaml}``."""
 _MAX_HOPS = 5
 """Through how many variables words are followed to the command line that gets them."""

@@ -27,6 +27,8 @@ from .stated_words import SHOWN, text_of
 
 ELSEWHERE = "decided elsewhere"
 OFF = "false"
+OF_ANYBODY = ("torch", "shell")
+"""What declarations belong to that no trainer reads."""
 IMPORTED = "imported by"
 """How the link of what a run only imports begins."""
 WORDS_OF_FAMILY = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
@@ -161,7 +163,7 @@ def _trains(project: Project, path: str, modules: Sequence[str], entries: Iterab
     if not modules and serves_inference(project, path):
         return False
     own = (entry.declaration for entry in entries if not entry.link.startswith(IMPORTED))
-    if any(item.framework != "torch" and item.role != "weights" for item in own):
+    if any(item.framework not in OF_ANYBODY and item.role != "weights" for item in own):
         return True
     return not modules or not project.fact(_training_paths).isdisjoint(modules)
 

@@ -126,6 +126,8 @@ def _of_device(module: ModuleNames, node: ast.expr) -> Iterator[Source]:
 def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
     """Without files that only look like what the code reads, where another one is read, or several look so."""
     of_files = [item for item in handed if item.source.kind == "entry"]
+    if any(not item.source.is_guessed for item in of_files):
+        return [item for item in handed if not item.source.is_guessed]
     guessed: dict[Setting, int] = {}
     for item in of_files:
         guessed[item.setting] = guessed.get(item.setting, 0) + 1

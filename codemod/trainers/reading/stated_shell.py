@@ -22,7 +22,7 @@ from .program_files import script_of
 from .programs_started import modules_of
 from .run_settings import TEXT
 from .setting_reads import names_read
-from .stated_words import is_precision_word, is_switch, speaks
+from .stated_words import is_precision_word, is_switch, role_of, speaks
 
 WORDS = ("fp16", "bf16", "float16", "bfloat16", "precision", "dtype", "PRECISION", "DTYPE", "FP16", "BF16")
 KINDS = (FileKind.SHELL, FileKind.ENV, FileKind.YAML, FileKind.JSON, FileKind.TOML)
@@ -79,7 +79,8 @@ def _own_flags(project: Project, config: ConfigFile) -> Iterator[Declaration]:
         takes = program is not None and (program.is_generated or name in program.names)
         is_here = script_of(project, config.document.path, command.script) is not None
         if takes or (command.script.endswith(".py") and not is_here):
-            yield Declaration(config.document.path, config.span(flag), "shell", flag.name, "flag", value)
+            role = role_of(flag.name, "flag")
+            yield Declaration(config.document.path, config.span(flag), "shell", flag.name, role, value)
 
 
 def _own_entries(project: Project, config: ConfigFile) -> Iterator[Declaration]:
@@ -96,7 +97,14 @@ def _own_entries(project: Project, config: ConfigFile) -> Iterator[Declaration]:
         reader = next((path for path in sorted(loaders) if entry.name in project.memo(_names_read_by, path)), None)
         if reader is not None:
             key = ".".join(map(str, entry.key))
-            where = (config.document.path, config.span(entry), TEXT, key, "entry", str(entry.value).lower())
+            where = (
+                config.document.path,
+                config.span(entry),
+                TEXT,
+                key,
+                role_of(entry.name, "entry"),
+                str(entry.value).lower(),
+            )
             yield Declaration(*where, feeds=f"read by {reader}")
 
 

@@ -18,7 +18,7 @@ from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.dtypes import TENSOR_TYPES
 from .stated_casts import stated_tensors
-from .stated_words import is_precision_word, is_switch, says_half, speaks, stated_by, text_of, writes_dtype
+from .stated_words import is_precision_word, is_switch, role_of, says_half, speaks, stated_by, text_of, writes_dtype
 
 NUMERIC = ("torch", "numpy", "jax", "tensorflow", "cupy", "pandas", "np", "jnp")
 """Packages whose functions take the dtype of what they compute."""
@@ -55,7 +55,8 @@ def stated_values(project: Project, module: ModuleNames) -> Iterator[Declaration
 
 
 def _told(module: ModuleNames, node: ast.expr, key: str, role: str, value: str) -> Declaration:
-    return Declaration(module.document.path, module.document.span(node), "torch", key, role, value)
+    where = module.document.path, module.document.span(node)
+    return Declaration(*where, "torch", key, role_of(key.rpartition(".")[2], role), value)
 
 
 # --- assignments ------------------------------------------------------------------------------------------------------

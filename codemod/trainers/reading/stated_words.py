@@ -14,6 +14,8 @@ SWITCHING = frozenset({"fp16", "bf16", "float16", "bfloat16", "amp", "half", "au
 """Words of names whose value is on, off, or a level."""
 BESIDE_HALF = frozenset({"use", "is", "no", "with", "to", "in", "as", "run", "do", "enable", "cast", "model", "train"})
 """Words beside which ``half`` is a dtype: ``use_half``, ``model_half``; in ``limit_left_half`` it is a part."""
+QUANTIZING = frozenset({"load_in_4bit", "load_in_8bit"})
+"""Names of switches that load weights in less than 16 bits."""
 ABLE = frozenset({"has", "supports", "support", "supported", "available", "capable", "can"})
 """Words of names that tell what a device or a library can do, not what is asked of it."""
 OTHER_WORDS = frozenset({"no", "O0", "O1", "O2", "O3"})
@@ -26,12 +28,24 @@ SHOWN = 60
 
 def speaks(name: str) -> bool:
     """Whether a name is about precision: ``torch_dtype``, ``use_fp16``, ``mixed_precision``; ``sample`` is not."""
-    return not (NAMING | SWITCHING).isdisjoint(_words(name))
+    return quantizes(name) or not (NAMING | SWITCHING).isdisjoint(_words(name))
+
+
+def quantizes(name: str) -> bool:
+    """Whether a name (``--load-in-4bit``, ``from_pretrained(load_in_4bit=)``) is that of what quantizes weights."""
+    return name.rpartition("(")[2].removesuffix("=)").lstrip("-").replace("-", "_") in QUANTIZING
+
+
+def role_of(name: str, role: str) -> str:
+    """The role of what stands under a name: what quantizes weights does not say what a run computes in."""
+    return "quantization" if quantizes(name) else role
 
 
 def is_switch(name: str) -> bool:
     """Whether a name is that of something to turn on and off."""
     words = _words(name)
+    if quantizes(name):
+        return True
     return not SWITCHING.isdisjoint(words) and NAMING.isdisjoint(words) and ABLE.isdisjoint(words)
 
 

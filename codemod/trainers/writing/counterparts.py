@@ -98,6 +98,10 @@ class _Pair:
         if self._is_read_elsewhere(read.name, found):
             return None
         of_mapping = not isinstance(place, ast.Attribute)
+        if read.of_environment or (isinstance(place, ast.Call) and not isinstance(place.func, ast.Attribute)):
+            return None  # ``getattr(args, "fp16", False)``
+        if not _is_on(place) and any(item.value is True and item.kind == "fallback" for item in found):
+            return None
         options = declared_options(self.project, read.module, read.name)
         if not (options or of_mapping) or len(options) > 1:
             return None
@@ -141,9 +145,11 @@ class _Pair:
             key = ast.Attribute(place.value, self._other(read.name), ast.Load())
         else:
             assert read.owner is not None
-            key = _got(read.owner, self._other(read.name))
-            if isinstance(place, ast.Subscript):
-                yield self._here(ReplaceExpression(span(place), (_written(self.module, _got(read.owner, read.name)),)))
+            silent = ast.Compare(ast.Constant(read.name), [ast.NotIn()], [read.owner])
+            key = _got(read.owner, self._other(read.name), silent if _is_on(place) else ast.Constant(False))
+            if isinstance(place, ast.Subscript) or _is_on(place):
+                here = _got(read.owner, read.name, ast.Constant(False))
+                yield self._here(ReplaceExpression(span(place), (_written(self.module, here),)))
         yield self._here(SetArgument(span(call), name, _written(self.module, _with(self.node, place, key))))
 
     def _is_read_elsewhere(self, name: str, found: Sequence[Source]) -> bool:
@@ -219,8 +225,8 @@ class _Pair:
                 if source.value is not False and source.value is not None:
                     raise EditRefused(f"{source.key} is no truth value")
                 continue
-            if source.kind in ("option", "field"):
-                continue  # of the declaration
+            if source.kind in ("option", "field", "fallback"):
+                continue  # of the declaration, or the call
             if source.kind == "flag" and source.entry is None:
                 continue
             if source.config is None or source.entry is None or source.kind not in ("flag", "entry"):
@@ -247,9 +253,15 @@ def _is_plain(action: ast.expr | None) -> bool:
     return text.rpartition(".")[2] in LIKE_OTHERS
 
 
-def _got(owner: ast.expr, name: str) -> ast.Call:
-    """``owner.get("name", False)``."""
-    return ast.Call(ast.Attribute(owner, "get", ast.Load()), [ast.Constant(name), ast.Constant(False)], [])
+def _got(owner: ast.expr, name: str, default: ast.expr) -> ast.Call:
+    """``owner.get("name", default)``."""
+    return ast.Call(ast.Attribute(owner, "get", ast.Load()), [ast.Constant(name), default], [])
+
+
+def _is_on(place: ast.expr) -> bool:
+    """``config.get("fp16", True)``: on where a file does not name it."""
+    default = place.args[-1] if isinstance(place, ast.Call) and len(place.args) > 1 else None
+    return isinstance(default, ast.Constant) and default.value is True
 
 
 def _with(whole: ast.expr, place: ast.expr, other: ast.expr) -> ast.expr:

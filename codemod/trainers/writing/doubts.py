@@ -122,6 +122,8 @@ def _named_by_variable(project: Project, path: str, command: CommandLine) -> Ite
             yield word.rpartition("=")[2]
 
 
-def _stating(project: Project) -> frozenset[str]:
-    """The files that state what a trainer computes in."""
-    return frozenset(scope.path for scope in scopes_of(project) if scope.kind == "file" and any(scope.regimes))
+def _stating(project: Project) -> set[str]:
+    """The files that state what a trainer computes in, also those that only look like what its code reads."""
+    read = (item for scope in scopes_of(project) for item in handed_to(project, scope))
+    entries = {item.source.path for item in read if item.source.kind == "entry" and item.regime}
+    return entries | {scope.path for scope in scopes_of(project) if scope.kind == "file" and any(scope.regimes)}

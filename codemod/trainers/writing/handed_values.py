@@ -158,7 +158,7 @@ def _off_where_others_are_on(project: Project, scope: Scope, step: Step, found: 
         return frozenset()
     rivals = (scope.argument(item) for item in scope.settings if item.key.means and item is not step.setting)
     others = (source for rival in rivals if rival is not None for source in sources(project, *rival))
-    is_alone = all(other.value is not True for other in others)
+    is_alone = all(other.value is not True or other.is_guessed for other in others)
     return frozenset(item for item in found if is_alone and item.value is False)
 
 
