@@ -41,8 +41,10 @@ from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.python.bindings import only_value
 from ....codemod.python.names import ModuleNames, last_name, names_of, resolve
+from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOADERS
+from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import Dtype, as_dtype
 from .looked_up import KNOWN, SPELLINGS, is_caught, names_table_lacks, names_torch_lacks
 
@@ -55,6 +57,13 @@ OTHERS = frozenset(("jax", "tensorflow", "paddle", "jittor", "tinygrad", "mxnet"
 """Libraries of which an object may have a method ``to`` that takes strings."""
 
 
+def _waits_for_string(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """Whether it only runs for a string, ``if isinstance(dtype, str)``, and none is seen to be passed."""
+    tests = (guard.test for guard in guards(module, call) if isinstance(guard.test, ast.Call) and guard.holds)
+    asked = (test.args[0] for test in tests if ast.unparse(test.func) == "isinstance" and test.args)
+    return any(not any(isinstance(item, str) for item in constants_of(project, module, node)) for node in asked)
+
+
 def check(project: Project) -> Iterator[Finding]:
     for document in project.checked_documents(WORDS, ("torch", "transformers", "diffusers")):
         if is_test(document.path):
@@ -65,6 +74,8 @@ def check(project: Project) -> Iterator[Finding]:
                 continue
             qualified = resolve(project, module, call.func) or ""
             if qualified == "torch.dtype" and call.args:
+                if _waits_for_string(project, module, call):
+                    continue
                 fix = _created(project, module, call)
                 yield rule.at(module, call, "torch.dtype cannot be called (TypeError)", fixes=[fix])
             elif _takes_dtype(qualified):
