@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from precfix.codemod.flow.half_classes import certain_casts
+from precfix.codemod.model import RemoveStatement, Span
+from precfix.codemod.rewrite import rewrite
+from precfix.codemod.source.project import Project
 
 from . import growth
 from .growth import Shape, Work, work_of
@@ -62,6 +66,29 @@ def test_files_are_read_and_parsed_a_fixed_number_of_times(works: tuple[Work, Wo
 def test_keys_that_no_glob_names_are_compared_with_none(tmp_path: Path) -> None:
     few, many = (work_of(tmp_path / str(keys), growth.run_logs(20, keys)) for keys in (10, 100))
     assert many.of(*GLOBBING) == few.of(*GLOBBING) > 0
+
+
+def test_the_fixes_of_a_file_share_what_it_is_parsed_to() -> None:
+    """A report asks for each fix by itself, as if it were the only one."""
+    lines = [f"shared_{number} = 1\n" for number in range(1, 6)]
+    work = growth.counted(
+        lambda: [rewrite("".join(lines), [RemoveStatement(Span(row, 1, row, 13))]) for row in range(1, 6)]
+    )
+    assert work.of("codemod/rewrite/locate.py", "_parse_cst") == 1
+    assert work.of("codemod/rewrite/__init__.py", "rewrite") == 5
+
+
+@pytest.mark.parametrize(("made", "is_asked"), [("torch.zeros(3)", False), ("x * 2", False), ("Net()", True)])
+def test_callers_are_asked_about_casts_of_what_may_be_a_model(tmp_path: Path, made: str, is_asked: bool) -> None:
+    """What is cast is looked at first: of what a tensor is cast to, nobody asks all who call the function."""
+    (tmp_path / "run.py").write_text(
+        f"import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x\n\n\n"
+        f"def step(x, dtype):\n    y = {made}\n    y = y.to(dtype)\n    return y.forward(x)\n\n\n"
+        f"step(1, torch.bfloat16)\n"
+    )
+    work = growth.counted(lambda: [*certain_casts(Project.open([tmp_path]))])
+    assert work.of("codemod/flow/half_classes.py", "_may_be_entered") == 1
+    assert bool(work.of("codemod/python/callers.py", "_callers")) is is_asked
 
 
 def test_the_count_sees_a_square(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..python.functions import all_bases
 from ..python.names import FunctionNode, ModuleNames, Scope, resolve
+from ..python.scopes import text_of
 from ..source.project import Project
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import MODEL_NAMES, TOKEN_IDS
@@ -73,7 +74,7 @@ def model_by_name(node: ast.expr) -> Value:
     """A model of a library, told by the name it goes by (``pipeline.vae``); its dtype is not known."""
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
     if name.lstrip("_").rstrip("_0123456789") in MODEL_NAMES:
-        return Value(Kind.MODULE, (), detail=LibraryModel(name), label=ast.unparse(node))
+        return Value(Kind.MODULE, (), detail=LibraryModel(name), label=text_of(node))
     return UNKNOWN_VALUE
 
 

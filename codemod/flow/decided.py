@@ -102,13 +102,17 @@ def _made_when_missing(_project: Project, asked: tuple[ModuleNames, ast.If]) -> 
     tests = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or) else [node.test]
     missing = [test.left for test in tests if isinstance(test, ast.Compare) and _is_none(test)]
     names = [item.attr for item in missing if isinstance(item, ast.Attribute) and ast.unparse(item.value) == "self"]
-    inside = {item for statement in node.body for item in ast.walk(statement)}
     return frozenset(
         f"self.{name}"
         for name in names
         if owner is not None
-        and all(store in inside or _stores_none(store) for _, store in self_stores(module, owner, name))
+        and all(_is_inside(module, store, node) or _stores_none(store) for _, store in self_stores(module, owner, name))
     )
+
+
+def _is_inside(module: ModuleNames, statement: ast.stmt, node: ast.If) -> bool:
+    """Whether a statement stands where the test of ``node`` holds."""
+    return any(item in node.body for item in (statement, *module.ancestors(statement)))
 
 
 def _is_none(test: ast.Compare) -> bool:

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from functools import reduce
 
+from ..python.scopes import text_of
 from .containers import one_of
 from .lattice import BEGINNING, NUMBER_VALUE, UNKNOWN_VALUE, Kind, Value, join
 
@@ -20,9 +21,9 @@ def element_of(iterable: ast.expr, value: Value) -> Value:
         return element_of(iterable.args[0], value)
     if called == "range":
         return NUMBER_VALUE
-    text = ast.unparse(iterable)[:80].lower()
-    if value.kind is Kind.UNKNOWN and ("loader" in text or "dataset" in text):
-        return Value(Kind.BATCH, label=text)
+    if value.kind is Kind.UNKNOWN:
+        text = text_of(iterable)[:80].lower()
+        return Value(Kind.BATCH, label=text) if "loader" in text or "dataset" in text else UNKNOWN_VALUE
     if value.kind is Kind.TENSOR:
         return value
     if value.kind is Kind.MODULE and not value.keys:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, reduce
 
+from ..source.child_fields import within
 from ..source.slim_nodes import of_both
 from .attributes import attribute_of
 from .calls import call, of_gradient
@@ -307,7 +308,7 @@ def _bind_element(frame: Frame, target: ast.expr, element: Value) -> None:
 
 
 def _target_names(target: ast.expr) -> list[ast.Name]:
-    return [node for node in ast.walk(target) if isinstance(node, ast.Name)]
+    return [node for node in within(target) if isinstance(node, ast.Name)]
 
 
 def _other(frame: Frame, node: ast.expr, depth: int) -> Value:

@@ -284,7 +284,8 @@ class Frame:
 
 def asks_for_precision(_project: Project, test: ast.expr) -> bool:
     """Whether a condition asks for the precision itself, as others like it elsewhere may do; for `Project.memo`."""
-    return any(word in text for text in _texts(test) for word in PRECISION_TESTS)
+    said = "\n".join(_texts(test))
+    return any(word in said for word in PRECISION_TESTS)
 
 
 def _texts(node: ast.expr) -> Iterator[str]:

@@ -212,7 +212,7 @@ class Value:
         return self.kind is Kind.TENSOR and any(atom.is_of_gradient for atom in self.atoms)
 
     def with_atoms(self, atoms: Iterable[Atom]) -> Value:
-        return replace(self, atoms=tuple(atoms))
+        return Value(self.kind, tuple(atoms), self.items, self.scalar, self.label, self.detail, self.recast, self.keys)
 
     def fields(self) -> dict[str, Value]:
         """What a record's keys hold, or an object's fields."""

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ..purpose.outcomes import may_be_passed
 from ..python.bindings import default_of
-from ..python.names import FunctionNode, ModuleNames, attribute_chain
+from ..python.names import FunctionNode, ModuleNames
+from ..python.scopes import text_of
 from ..source.project import Project
 from ..torch.half_words import weights_can_be_half
 from ..torch.tables.libraries import MODEL_PARAMETERS
@@ -67,11 +68,7 @@ def annotation_of(project: Project, parameter: ast.arg) -> str:
 
 
 def _annotation(_project: Project, parameter: ast.arg) -> str:
-    node = parameter.annotation
-    if node is None:
-        return ""
-    chain = attribute_chain(node)
-    return ".".join(chain) if chain is not None else ast.unparse(node)
+    return text_of(parameter.annotation) if parameter.annotation is not None else ""
 
 
 def parameter_symbol(function: FunctionNode, name: str) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..python.functions import FunctionTarget
 from ..python.names import attribute_chain
+from ..python.scopes import text_of
 from ..source.slim_nodes import ORIGINAL
 from ..torch.api import SAME_MODULE
 from ..torch.dtypes import FP32, HALVES
@@ -123,7 +124,7 @@ def forget(frame: Frame, node: ast.expr) -> None:
     if place is not None and value.recast:
         frame.put(place, replace(value, recast=()))
     forget_by_other_name(frame, value)
-    frame.touched.add(ast.unparse(node))
+    frame.touched.add(text_of(node))
 
 
 def forget_by_other_name(frame: Frame, part: Value) -> None:
@@ -137,7 +138,7 @@ def forget_by_other_name(frame: Frame, part: Value) -> None:
 
 
 def _is_touched(frame: Frame, part: ast.expr) -> bool:
-    text = ast.unparse(part)
+    text = text_of(part)
     return any(_is_inside(text, other) or _is_inside(other, text) for other in frame.touched)
 
 
@@ -162,7 +163,7 @@ def replaced(frame: Frame, target: ast.expr, source: ast.expr) -> None:
     ):
         forget(frame, target)
     elif frame.touched:
-        text = ast.unparse(target)
+        text = text_of(target)
         frame.touched -= {other for other in frame.touched if _is_inside(other, text)}
 
 

@@ -181,9 +181,11 @@ def _called(project: Project, module: ModuleNames) -> tuple[tuple[Holder, Functi
     """Which functions of the project the others of a file may call, models among them."""
     found: dict[tuple[Holder, FunctionTarget], None] = {}
     known = project.memo(_given, (module, 0))
-    for call in module.calls:
-        for holder in holders(module, [call]) - known:
-            found.update(dict.fromkeys((holder, target) for target in _targets(project, module, call)))
+    for function, calls in module.calls_by_function.items():
+        for holder in holders(module, calls) - known:
+            inside = calls if holder is function else [call for call in calls if holders(module, [call])]
+            targets = (target for call in inside for target in _targets(project, module, call))
+            found.update(dict.fromkeys((holder, target) for target in targets))
     return tuple(found)
 
 

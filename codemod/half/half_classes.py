@@ -18,7 +18,7 @@ from ..purpose.steps import is_in_context
 from ..purpose.words import Purpose
 from ..python.callers import callers_of
 from ..python.caught import is_caught
-from ..python.creations import Creation, creations_of
+from ..python.creations import Creation, creations_of, may_be_of_class
 from ..python.functions import called_function, class_of
 from ..python.glimpses import is_in_code
 from ..python.names import FunctionNode, ModuleNames, names_of
@@ -64,7 +64,11 @@ def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.C
     for call in (call for name in CASTS for call in module.calls_by_name.get(name, [])):
         if not isinstance(call.func, ast.Attribute) or not _may_be_entered(project, module, call):
             continue
-        if cast_dtype(project, module, call) not in HALVES or not stays_cast(module, call):
+        if (
+            not _models_at(project, module, call)
+            or cast_dtype(project, module, call) not in HALVES
+            or not stays_cast(module, call)
+        ):
             continue  # what made the object is asked last: that leads to all who call this function
         owner, _ = made_model(project, module, call) or (None, ())
         if owner is not None and entries_of(project, module, call, owner):
@@ -193,12 +197,18 @@ def _enters(
     return flow_of(project).method(owner, func.attr) is not None
 
 
+def _models_at(project: Project, module: ModuleNames, call: ast.Call) -> list[ast.expr]:
+    """What may be a model of the project in ``model(x)`` or ``model.decode(x)``."""
+    func = call.func
+    held = [func.value, func] if isinstance(func, ast.Attribute) else [func]
+    return [holder for holder in held if may_be_of_class(project, module, holder)]
+
+
 def made_model(
     project: Project, module: ModuleNames, call: ast.Call
 ) -> tuple[ProjectClass, tuple[Creation, ...]] | None:
     """The class of ``model(x)`` or ``model.decode(x)``, and the calls that can have made the object."""
-    func = call.func
-    for holder in [func.value, func] if isinstance(func, ast.Attribute) else [func]:
+    for holder in _models_at(project, module, call):
         made_by = creations_of(project, module, holder)
         classes = [class_of(project, made.module, made.call.func) for made in made_by]
         known = {ProjectClass(*item) for item in classes if item is not None}

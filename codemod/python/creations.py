@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from ..source.project import Project
 from ..torch.api import ADAPTER_CLASSES, LOADERS, MODEL_WRAPPERS, SAME_MODULE
-from .functions import called_function
+from .functions import called_function, class_of
 from .names import Binding, ModuleNames, attribute_chain
 from .scopes import last_name
 from .trace import Domain, Trace, trace
-from .trace_steps import Bound, Gap, Step
+from .trace_steps import Bound, Defaulted, Gap, Step
 
 PARSING = ("parse_args_into_dataclasses", "parse_args_and_config", "parse_dict", "parse_yaml_file", "parse_json_file")
 """Methods of HfArgumentParser and TrlParser that make the trainer's arguments from what the program is given."""
@@ -53,6 +53,13 @@ def creations_of(project: Project, module: ModuleNames, node: ast.expr) -> tuple
 def known_creations(project: Project, module: ModuleNames, node: ast.expr | Binding) -> tuple[Creation, ...]:
     """The calls that are known to make it; there may be others."""
     return tuple(item for item in trace(project, module, node, CREATIONS) if item is not None)
+
+
+def may_be_of_class(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    """Whether classes of the project alone can have made the object: most are refuted without asking who calls."""
+    made_by = trace(project, module, node, HERE)
+    calls = [(made.module, made.call) for made in made_by if made is not None and isinstance(made.call, ast.Call)]
+    return None not in made_by and all(class_of(project, there, call.func) is not None for there, call in calls)
 
 
 def only_call(project: Project, module: ModuleNames, node: ast.expr) -> ast.Call | None:
@@ -104,6 +111,18 @@ def _element(question: Trace[Made], module: ModuleNames, call: ast.Call, positio
 
 CREATIONS: Domain[Made] = Domain(_leaf, _gap, _carried, element=_element)
 """The call that made an object; None where the source does not say."""
+
+
+def _gap_here(_question: Trace[Made], module: ModuleNames, node: ast.AST, why: Gap) -> Iterable[Made]:
+    return (None,) if why in (Gap.EXPRESSION, Gap.OPTION) else (Creation(module, node),)  # type: ignore[arg-type]
+
+
+def _carried_here(question: Trace[Made], step: Step, made: Iterable[Made]) -> Iterable[Made]:
+    return () if isinstance(step, Defaulted) else _carried(question, step, made)
+
+
+HERE: Domain[Made] = Domain(_leaf, _gap_here, _carried_here, element=_element, asks_callers=False)
+"""The same, with the parameter in place of a call where callers would have to be asked."""
 
 
 def _wrapped_by(call: ast.Call) -> ast.expr | None:

@@ -1,14 +1,13 @@
-"""One walk over a module: its nodes in order, the scopes and what is bound in them."""
+"""One walk over the nodes of a module: the scopes and what is bound in them."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from ..source.child_fields import CHILD_FIELDS
 from ..source.module_paths import absolute_module
-from ..source.slim_nodes import of_both
+from ..source.slim_nodes import nodes_of, of_both
 from .scopes import Binding, FunctionNode, Scope, add_binding, bind_names, bind_target, parameters_of
 
 OpeningNode: TypeAlias = ast.ClassDef | FunctionNode | ast.Lambda
@@ -22,47 +21,32 @@ class ModuleWalk:
     def __init__(self, tree: ast.Module, path: str) -> None:
         """``path`` is the module's file: what relative imports start from."""
         self.path = path
-        self.nodes: list[ast.AST] = []
-        """Every node in source order of its parents (breadth first inside a parent)."""
         self.module_scope = Scope(tree, None)
         self.scopes: dict[ast.AST, Scope] = {tree: self.module_scope}
         self.star_imports: list[str] = []
         self.global_names: list[tuple[Scope, str]] = []
-        self.scope_at: dict[ast.AST, Scope] = {}
+        self.scope_at: dict[ast.AST, Scope] = {tree: self.module_scope}
         """Of statements, and of what binds or opens another in them; all else has that of what it is part of."""
-        self._walk(tree)
+        self._walk(nodes_of(tree))
         for scope, name in self.global_names:
             moved = scope.bindings.pop(name, [])
             self.module_scope.bindings.setdefault(name, []).extend(moved)
 
-    def _walk(self, tree: ast.Module) -> None:
-        """A scope on the stack holds for all that lies below it there."""
-        nodes, scope_at, fields_of, marked, syntax = self.nodes, self.scope_at, CHILD_FIELDS, MARKED, ast.AST
-        scope = self.module_scope
-        stack: list[Any] = [tree]
-        while stack:
-            node = stack.pop()
+    def _walk(self, nodes: Iterable[Any]) -> None:
+        scope_at, marked, top = self.scope_at, MARKED, self.module_scope.node
+        for node in nodes:
             kind = node.__class__
-            if kind is Scope:
-                scope = node
-                continue
-            nodes.append(node)
             if kind in marked:
+                above = node
+                while (scope := scope_at.get(above)) is None:
+                    above = getattr(above, "parent", top)
                 scope_at[node] = scope
                 if kind in OPENING:
-                    self._open(node, scope, stack)
-                    continue
-                bind = BINDERS.get(kind)
-                if bind is not None:
+                    self._open(node, scope)
+                elif (bind := BINDERS.get(kind)) is not None:
                     bind(self, node, scope)
-            for field in fields_of[kind]:
-                value = getattr(node, field, None)
-                if value.__class__ is list:
-                    stack += [child for child in reversed(value) if child is not None]
-                elif isinstance(value, syntax):
-                    stack.append(value)
 
-    def _open(self, node: OpeningNode, scope: Scope, stack: list[Any]) -> None:
+    def _open(self, node: OpeningNode, scope: Scope) -> None:
         inner = self.scopes[node] = Scope(node, scope)
         if isinstance(node, ast.ClassDef):
             add_binding(scope, Binding(node.name, "class", node, None, scope))
@@ -71,14 +55,7 @@ class ModuleWalk:
                 add_binding(inner, Binding(parameter.arg, "parameter", parameter, None, inner))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             add_binding(scope, Binding(node.name, "function", node, None, scope))
-        elif isinstance(node, ast.Lambda):
-            self.scope_at[node.body] = inner
-        for field in CHILD_FIELDS[node.__class__]:
-            value = getattr(node, field, None)
-            if not value or value.__class__ is str:
-                continue
-            children: list[ast.AST] = value[::-1] if value.__class__ is list else [value]
-            stack += [scope, *children, inner] if field == "body" else children
+        self.scope_at.update(dict.fromkeys([node.body] if isinstance(node, ast.Lambda) else node.body, inner))
 
 
 # --- what binds names -------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ..source.documents import Document
 from ..source.project import Project
-from ..source.slim_nodes import Parents
+from ..source.slim_nodes import Parents, nodes_of
 from .indexes import Indexed
 from .limits import MAX_ALIAS_HOPS
 from .module_walk import ModuleWalk
@@ -42,7 +42,7 @@ class ModuleNames(Indexed):
         super().__init__(document)
         self.tree = document.tree
         walk = ModuleWalk(self.tree, document.path)
-        self.nodes, self.parents, self.scopes = walk.nodes, Parents(self.tree), walk.scopes
+        self.nodes, self.parents, self.scopes = nodes_of(self.tree), Parents(self.tree), walk.scopes
         self.module_scope, self.star_imports = walk.module_scope, walk.star_imports
         self._scope_at = walk.scope_at
 

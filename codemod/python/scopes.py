@@ -136,6 +136,12 @@ def attribute_chain(node: ast.AST) -> list[str] | None:
     return [node.id, *reversed(parts)]
 
 
+def text_of(node: ast.expr) -> str:
+    """`ast.unparse`, at once for chains, which most expressions are that anybody asks for."""
+    chain = attribute_chain(node)
+    return ast.unparse(node) if chain is None else ".".join(chain)
+
+
 def root_name(node: ast.AST) -> str:
     """The name that a chain of attributes begins with; empty for anything else."""
     while isinstance(node, ast.Attribute):

@@ -59,6 +59,7 @@ class Domain(Generic[V]):
     element: Callable[[Trace[V], ModuleNames, ast.Call, int], Iterable[V] | None] = _nothing_known
     """The answers for one of the values that a call of another library gives back together; None: nobody knows."""
     follows_returns: bool = True
+    asks_callers: bool = True
     every_default: bool = False
     """Whether a default counts that all known callers overrule: for answers that are places, not values."""
     most: int = MAX_VALUES
@@ -276,7 +277,7 @@ class Trace(Generic[V]):
             self._way.is_limited = True
             return NOBODY_KNOWN
         self._way.farthest.callers = max(self._way.farthest.callers, self._callers + 1)
-        is_passed = _can_be_passed(function, binding.name)
+        is_passed = self._domain.asks_callers and _can_be_passed(function, binding.name)
         return callers_of(self.project, module, function) if is_passed else NOBODY_KNOWN
 
     def _passed(self, site: CallSite, binding: Binding) -> Iterable[V]:

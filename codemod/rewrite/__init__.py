@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 
 import libcst as cst
 
@@ -19,6 +20,9 @@ from .names import used_names
 from .plan import make_plan
 
 __all__ = ["rewrite"]
+
+_parsed = lru_cache(maxsize=2)(ParsedText)
+"""The last texts: a report asks for each fix of a file by itself, and to parse one takes most of what a fix takes."""
 
 
 def rewrite(text: str, operations: Sequence[PythonOperation]) -> str:
@@ -34,7 +38,7 @@ def rewrite(text: str, operations: Sequence[PythonOperation]) -> str:
     if len(added) == len(operations):
         return _verified(text, add_imports(text, added))
     try:
-        result = _edited(ParsedText(text), operations, bindings_of(added))
+        result = _edited(_parsed(text), operations, bindings_of(added))
     except cst.CSTValidationError as error:
         raise EditRefused(f"the edit does not fit into the code around it: {error}") from error
     except RecursionError as error:

@@ -22,7 +22,7 @@ ROWS = (*range(20_000),)
 _MANY = len(ROWS)
 _NOTHING: list[Any] = []
 """Every list of a tree in which nothing is: half of the lists."""
-_BASES = (ast.stmt, ast.expr, ast.excepthandler, ast.pattern)
+_BASES = (ast.stmt, ast.expr, ast.excepthandler, ast.pattern, getattr(ast, "type_param", ast.pattern))
 _OTHERS = (ast.keyword, ast.arg, ast.arguments, ast.alias, ast.comprehension, ast.withitem, ast.match_case)
 _NEVER = "type_comment"
 """The field that the parser leaves alone."""
@@ -100,33 +100,46 @@ def of_both(table: Mapping[Any, T]) -> dict[Any, T]:
 
 
 def slimmed(tree: ast.Module) -> int:
-    """Put slim nodes into a tree that comes from the parser; returns how deep it is."""
-    makers, fields_of = _MAKERS, CHILD_FIELDS
-    level: list[Any] = [tree]
+    """Put slim nodes into a tree that comes from the parser, and note them (`nodes_of`); returns how deep it is."""
+    makers, fields_of, syntax = _MAKERS, CHILD_FIELDS, ast.AST
+    nodes: list[ast.AST] = []
+    levels: list[list[Any]] = [[tree]]
     depth = 0
-    while level:
-        depth += 1
+    while levels:
+        level = levels[-1]
+        if not level:
+            levels.pop()
+            continue
+        node = level.pop()
+        nodes.append(node)
         below: list[Any] = []
-        for node in level:
-            for field in fields_of[node.__class__]:
-                value: Any = getattr(node, field, None)
-                kind = value.__class__
-                if kind in makers:
-                    value = makers[kind](value, node)
-                    setattr(node, field, value)
-                    if fields_of[kind]:
-                        below.append(value)
-                elif kind is list:
-                    for at, child in enumerate(value):
-                        kind = child.__class__
-                        if kind in makers:
-                            child = value[at] = makers[kind](child, node)
-                            if fields_of[kind]:
-                                below.append(child)
-                    if not value:
-                        setattr(node, field, _NOTHING)
-        level = below
+        for field in fields_of[node.__class__]:
+            value: Any = getattr(node, field, None)
+            kind = value.__class__
+            if kind is list:
+                if not value:
+                    setattr(node, field, _NOTHING)
+                    continue
+                for at, child in enumerate(value):
+                    if child.__class__ in makers:
+                        value[at] = makers[child.__class__](child, node)
+                below += [child for child in reversed(value) if child is not None]
+            elif kind in makers:
+                value = makers[kind](value, node)
+                setattr(node, field, value)
+                below.append(value)
+            elif isinstance(value, syntax):
+                below.append(value)
+        if below:
+            levels.append(below)
+            depth = max(depth, len(levels))
+    tree.nodes = nodes  # type: ignore[attr-defined]
     return depth
+
+
+def nodes_of(tree: ast.Module) -> list[ast.AST]:
+    """Every node of a slim tree in source order of its parents (breadth first inside a parent)."""
+    return tree.nodes  # type: ignore[attr-defined, no-any-return]
 
 
 _NAMED = frozenset(of_both({ast.Name: None, ast.Attribute: None}))

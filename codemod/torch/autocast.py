@@ -102,7 +102,9 @@ def autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:
 
 def _autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:
     found = []
-    named: list[ast.Name | ast.Attribute] = [*module.of_type(ast.Name), *module.attribute_loads.get("autocast", [])]
+    named: list[ast.Name | ast.Attribute] = [*module.attribute_loads.get("autocast", [])]
+    for name in {"autocast", *names_for(project, module, "autocast")}:
+        named += module.name_loads.get(name, [])
     for node in named:
         api = _api(project, module, node)
         if api is not None:
@@ -132,7 +134,7 @@ def _all_autocasts(project: Project) -> tuple[Autocast, ...]:
 
 
 def _api(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute) -> str | None:
-    if not isinstance(node.ctx, ast.Load) or isinstance(module.parents.get(node), ast.Attribute):
+    if isinstance(module.parents.get(node), ast.Attribute):
         return None
     qualified = module.qualified(node)
     if qualified is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ..python.names import ModuleNames, root_name
 from ..python.paths import function_of, loops, position
+from ..python.scopes import text_of
 from ..source.project import Project
 from .weight_changes import may_change_back
 
@@ -44,7 +45,7 @@ def _calls_of_objects(_project: Project, module: ModuleNames) -> dict[str, list[
     found: dict[str, list[tuple[str, ast.Call]]] = {}
     for called, calls in module.calls_by_name.items():
         for call in calls:
-            text = ast.unparse(call.func)
+            text = text_of(call.func)
             found.setdefault(text, []).append(("forward", call))
             if isinstance(call.func, ast.Attribute):
                 found.setdefault(text.removesuffix(f".{called}"), []).append((called, call))

@@ -126,8 +126,8 @@ def _with_itself(module: ModuleNames, node: ast.Compare) -> Iterator[Finding]:
     """``args.dtype == args.dtype``."""
     left, other = node.left, node.comparators[0]
     plain = len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.Is | ast.IsNot)
-    named = attribute_chain(left) if plain and ast.dump(left) == ast.dump(other) else None
-    if named is not None and not NAMES.isdisjoint(named[-1].lower().split("_")):
+    named = attribute_chain(left) if plain else None
+    if named is not None and named == attribute_chain(other) and not NAMES.isdisjoint(named[-1].lower().split("_")):
         always = "always" if isinstance(node.ops[0], ast.Eq | ast.Is) else "never"
         yield rule.at(module, node, f"{ast.unparse(left)} is compared with itself: the test {always} holds")
 

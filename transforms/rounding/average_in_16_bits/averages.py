@@ -11,6 +11,7 @@ from ....codemod.python.bindings import default_at
 from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, parameters_of, resolve
 from ....codemod.python.scopes import Scope
+from ....codemod.source.child_fields import within
 from ....codemod.source.project import Project
 from ..stated_numbers import Stated, largest, stated_numbers
 from .averaging import Averaging, averagings_in
@@ -175,7 +176,9 @@ def _by_function(
     last = min(both).rpartition(".")[2]
     loads = (*module.name_loads.get(last, ()), *module.attribute_loads.get(last, ()))
     above = {item for load in loads for item in module.ancestors(load)}
-    for call in (item for item in ast.walk(where) if isinstance(item, ast.Call) and item in above):
+    for call in (
+        item for item in module.calls if item in above and (where is module.tree or where in module.ancestors(item))
+    ):
         given = {text for item in (*call.args, *(each.value for each in call.keywords)) for text in _models(item)}
         target = called_function(project, module, call) if both <= given else None
         if target is None:
@@ -214,10 +217,11 @@ def _of_class(
 
 def _clones_as_they_are(node: ast.AST) -> bool:
     """Whether a class copies weights, and speaks of no other dtype; ``x.dtype.is_floating_point`` is none."""
-    attributes = [item for item in ast.walk(node) if isinstance(item, ast.Attribute)]
+    nodes = within(node)
+    attributes = [item for item in nodes if isinstance(item, ast.Attribute)]
     asked = {item.value for item in attributes if item.attr == "is_floating_point"}
     names = {item.attr for item in attributes if item not in asked}
-    names |= {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+    names |= {item.id for item in nodes if isinstance(item, ast.Name)}
     return bool(names & {"clone", "deepcopy"}) and not names & {"float", "float32", "dtype", "master"}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.python.names import ModuleNames
-from ....codemod.python.paths import Loops
+from ....codemod.python.paths import Loops, position
 
 TENSORS = ("parameters", "named_parameters", "state_dict")
 
@@ -24,15 +24,16 @@ class Averaging:
 
 def averagings_in(module: ModuleNames, where: ast.AST) -> Iterator[Averaging]:
     """The averagings in some code, in source order."""
-    for node in ast.walk(where):
+    moving = (*module.calls_by_name.get("lerp_", ()), *module.calls_by_name.get("add_", ()))
+    for node in sorted((*moving, *module.of_type(ast.BinOp), *module.of_type(ast.AugAssign)), key=position):
+        if where is not module.tree and where not in module.ancestors(node):
+            continue
         if isinstance(node, ast.Call):
             decay, lerped = _of_call(node)
         elif isinstance(node, ast.BinOp):
             decay, lerped = _of_sum(node), ()
-        elif isinstance(node, ast.AugAssign):
-            decay, lerped = _of_statements(module, node), ()
         else:
-            continue
+            decay, lerped = _of_statements(module, node), ()
         if decay is not None:
             yield Averaging(decay, tuple(_between(module, node)), lerped)
 
