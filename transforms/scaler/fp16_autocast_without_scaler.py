@@ -32,14 +32,11 @@ switched off; regions from whose results no gradient flows to the loss that `bac
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 
 from ...codemod.model import Finding, Fix, Place, Rule
-from ...codemod.purpose.decided import decided
 from ...codemod.purpose.entered import entries_of
-from ...codemod.purpose.regimes import speaks_of_precision
-from ...codemod.python.conditions import conditions_in, never_reached
+from ...codemod.python.conditions import never_reached
 from ...codemod.python.creations import Creation
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import function_of, guards
@@ -65,6 +62,7 @@ from ...codemod.torch.unscaled_steps import (
 from ...codemod.torch.weights import cast_dtype
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.loads import loads_in
+from .given_runs import comes_out
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -98,23 +96,14 @@ def _computes_in_half(project: Project, region: Autocast) -> bool:
     if {item.value for item in dtype_scenarios(project, region)} != {FP16}:
         return False
     enabled = region.enabled_node
-    is_off = enabled is not None and _is_left_off(project, region.module, enabled, True)
-    return not is_off and not _is_passed_by(project, Entry(region.module, region.node))
+    is_on = enabled is None or comes_out(project, region.module, enabled, True)
+    return is_on and not _is_passed_by(project, Entry(region.module, region.node))
 
 
 def _is_passed_by(project: Project, entry: Entry) -> bool:
-    """Whether a test of precision that the stated runs do not meet decides that this code runs."""
+    """Whether a test that the stated runs do not meet decides that this code runs."""
     tests = guards(entry.module, entry.node)
-    return any(_is_left_off(project, entry.module, guard.test, guard.holds) for guard in tests)
-
-
-def _is_left_off(project: Project, module: ModuleNames, test: ast.expr, holds: bool) -> bool:
-    """Whether a test asks for a precision that no default, launch line or file is known to ask for."""
-    if not speaks_of_precision(project, module, test):
-        return False
-    asked = conditions_in(project, module).given(test, holds)
-    found = decided(project, module, asked)
-    return not asked or found is None or found.open
+    return not all(comes_out(project, entry.module, guard.test, guard.holds) for guard in tests)
 
 
 def _holds_half_weights(project: Project, module: ModuleNames) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from ...codemod.purpose.decided import decided, documented
+from ...codemod.purpose.decided import decided, documented, settings_asked
 from ...codemod.purpose.given import is_check
 from ...codemod.purpose.regimes import conditions_of, speaks_of_precision
 from ...codemod.purpose.steps import function_scope
@@ -26,21 +26,24 @@ MET = ("exists(", "isfile(", "is_file(", "isdir(", "is_dir(", "is_available(")
 
 
 def is_on(project: Project, scaler: Scaler) -> bool:
-    """Whether defaults, launch lines and files leave the scaler on.
+    """Whether defaults, launch lines and files leave the scaler on."""
+    return all(comes_out(project, module, test, holds) for module, test, holds in conditions_of(project, scaler))
 
-    Where they say nothing it is, unless its condition asks for a precision: that is hardly the default then.
+
+def comes_out(project: Project, module: ModuleNames, test: ast.expr, holds: bool) -> bool:
+    """Whether defaults, launch lines and files let a test come out as ``holds``.
+
+    Where they say nothing it does, unless it asks for a precision: that is hardly the default then.
     """
-    for module, test, holds in conditions_of(project, scaler):
-        if is_check(module, test):
-            continue
-        asked = conditions_in(project, module).given(test, holds)
-        found = [decided(project, module, [item]) for item in asked]
-        is_unknown = not asked or None in found
-        if is_unknown and speaks_of_precision(project, module, test):
-            return False
-        if any(known is not None and known.open for known in found):
-            return False
-    return True
+    if is_check(module, test):
+        return True
+    given = conditions_in(project, module).given(test, holds)
+    asked = [each for item in given for each in settings_asked(project, module, item)]
+    found = [decided(project, module, [item]) for item in asked]
+    is_unknown = not asked or None in found
+    if is_unknown and speaks_of_precision(project, module, test):
+        return False
+    return not any(known is not None and known.open for known in found)
 
 
 def is_reached(project: Project, module: ModuleNames, node: ast.AST) -> bool:
