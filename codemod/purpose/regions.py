@@ -20,7 +20,7 @@ from ..torch.autocast import (
 from ..torch.dtypes import Dtype, Given, Scenario
 from ..torch.entering_calls import sites_of
 from ..torch.scalers import Scaler
-from .steps import calls_beside, function_scope, is_evaluation, may_be_autocast
+from .steps import calls_beside, function_scope, is_evaluation, is_in_context, may_be_autocast
 
 LOOKS = ("private", "none-test")
 """Uses that only look at a scaler: a file with no others (a log of the scale) is no part of its step."""
@@ -85,13 +85,13 @@ def _elsewhere(scaler: Scaler, training: Sequence[Autocast], functions: set[Scop
 
 
 def _in_models(project: Project, functions: set[Scope]) -> list[Autocast]:
-    """The regions in ``forward`` of the models that a step calls."""
+    """The regions in ``forward`` of the models that a step calls, in no context that may be autocast itself."""
     found = []
     for item in autocasts(project):
         function = function_scope(item.module, item.node).node
         if isinstance(function, FunctionNode) and function.name == "forward" and project.memo(_trains, item):
-            sites = sites_of(project, item.module, function)
-            found += [item] if any(function_scope(*site) in functions for site in sites) else []
+            sites = [site for site in sites_of(project, item.module, function) if function_scope(*site) in functions]
+            found += [item] if sites and not any(is_in_context(*site) for site in sites) else []
     return found
 
 
