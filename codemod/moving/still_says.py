@@ -132,7 +132,8 @@ def _states(module: ModuleNames, node: ast.expr, switches: Collection[str] | Non
     if isinstance(parent, ast.Compare) and switches is not None:
         asked = parent.left
         return (
-            node is not asked
+            isinstance(asked, ast.Name | ast.Attribute | ast.Subscript)
+            and node is not asked
             and isinstance(parent.ops[0], ast.Eq | ast.Is)
             and not ast.unparse(asked).endswith(".dtype")
         )
