@@ -242,14 +242,16 @@ def _asks_for_section(node: ast.AST) -> bool:
 
 
 def _is_filled_in(module: ModuleNames) -> bool:
-    """Whether the module itself writes the section, or holds the literal it reads."""
+    """Whether the module itself writes the section, or a switch in it, or holds the literal it reads."""
     for other in module.nodes:
         keys = [key for key in other.keys if key is not None] if isinstance(other, ast.Dict) else []
         if any(_is_key(key, name) for key in keys for name in SECTIONS):
             return True
-        stored = isinstance(other, ast.Subscript) and isinstance(other.ctx, ast.Store)
-        if stored and isinstance(other, ast.Subscript) and any(_is_key(other.slice, name) for name in SECTIONS):
-            return True
+        stored = other if isinstance(other, ast.Subscript) and isinstance(other.ctx, ast.Store) else None
+        while stored is not None:
+            if any(_is_key(stored.slice, name) for name in SECTIONS):
+                return True
+            stored = stored.value if isinstance(stored.value, ast.Subscript) else None
     return False
 
 
