@@ -1263,3 +1263,18 @@ def test_run_whose_configuration_is_passed_to_the_script_needs_consent(tmp_path:
     report, rows = moved(tmp_path, [rule for rule in all_rules() if rule.code == "PF001"], files)
     assert rows["one.sh"].state is MoveState.LEFT
     assert not report.changes
+
+
+def test_unread_file_keeps_the_key_without_which_code_raises(tmp_path: Path) -> None:
+    keys = "per_device_train_batch_size: 2\ngradient_accumulation_steps: 16\nlearning_rate: 2.0e-5\nwarmup_ratio: 0.1\n"
+    files = {
+        "conf/large.yaml": f"{keys}bf16: true\n",
+        "one.py": 'print(CONFIG["bf16"])\n',
+        "two.py": 'print(CONFIG.get("fp16"), CONFIG.get("bf16"))\n',
+    }
+    rules = [rule for rule in all_rules() if rule.code == "PF001"]
+    report, _ = moved(tmp_path, rules, files, "fp16-mixed", unsafe=True)
+    assert not report.changes
+    assert "one.py:1 raises KeyError for a file without bf16" in report.remaining[0].message
+    report, _ = moved(tmp_path, rules, {**files, "one.py": files["two.py"]}, "fp16-mixed", unsafe=True)
+    assert paths_changed(report) == {"conf/large.yaml"}

@@ -50,26 +50,30 @@ def read_by_name(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
         return ""
     sections = {step.key.name.partition(".")[0] for step in steps if step.verb == "rename"}
     loaders = project.python_documents_at(sorted(loaders_of(project, scope.path))) if sections else ()
-    for where, name in _keys_taken(project, loaders):
+    for where, name, _ in _keys_taken(project, loaders):
         if name in sections:
             return f"{where} takes the section {name} from this file: change it there, and here"
     added = {step.key.name for step in steps if step.setting is None and step.key.means}
     if added and not sections and not reader_is_known(project, scope):
         stated = {str(setting.name).rpartition(".")[2] for setting in scope.settings if setting.key.means}
-        taken = {name: where for where, name in _keys_taken(project, project.python_documents(sorted(stated)))}
+        known = list(_keys_taken(project, project.python_documents(sorted(stated))))
+        taken = {name: where for where, name, _ in known}
         for name in sorted(stated & taken.keys() if added.isdisjoint(taken) else ()):
             return f"{taken[name]} reads {name} and nothing reads {min(added)}: add it there, and here"
+        for where in (where for where, name, raises in known if raises and name in stated):
+            return f"{where} raises KeyError for a file without {min(stated)}: read {min(added)} there first"
     return ""
 
 
-def _keys_taken(project: Project, documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
-    """Where code takes which key of a mapping: ``config["fp16"]``, ``config.get("fp16")``."""
+def _keys_taken(project: Project, documents: Iterable[Document]) -> Iterator[tuple[str, str, bool]]:
+    """Where code takes which key of a mapping, and whether it has to be there: ``config["fp16"]``, not ``.get``."""
     for document in documents:
         module = names_of(project, document)
         for node in (*module.of_type(ast.Subscript), *module.calls_by_name.get("get", ())):
             key = node.slice if isinstance(node, ast.Subscript) else next(iter(node.args), None)
             if isinstance(key, ast.Constant):
-                yield f"{document.path}:{document.span(node).row}", str(key.value)
+                where = f"{document.path}:{document.span(node).row}"
+                yield where, str(key.value), isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
 
 
 def _takes(project: Project, scope: Scope, key: Key) -> bool:
