@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from precfix.codemod.flow.half_classes import certain_casts
+from precfix.codemod.half.half_classes import certain_casts
 from precfix.codemod.model import RemoveStatement, Span
 from precfix.codemod.rewrite import rewrite
 from precfix.codemod.source.project import Project
@@ -87,7 +87,7 @@ def test_callers_are_asked_about_casts_of_what_may_be_a_model(tmp_path: Path, ma
         f"step(1, torch.bfloat16)\n"
     )
     work = growth.counted(lambda: [*certain_casts(Project.open([tmp_path]))])
-    assert work.of("codemod/flow/half_classes.py", "_may_be_entered") == 1
+    assert work.of("codemod/half/half_classes.py", "_may_be_entered") == 1
     assert bool(work.of("codemod/python/callers.py", "_callers")) is is_asked
 
 

@@ -16,11 +16,11 @@ from ...purpose.imports import reached_from
 from ...python.names import ModuleNames, names_of
 from ...source.module_paths import absolute_module
 from ...source.project import Project
+from .configs import ConfigFile
 from .hydra_files import composed, config_at, mains_of
 from .loaded_files import loaders_of
 from .named_classes import CLASS_KEYS
 from .program_files import CONFIG_ENDINGS, file_named, words_of_script
-from .scopes import Scope, TextOrigin
 
 BASES = ("_base_", "_BASE_")
 """Keys and variables that name the files which a configuration builds on."""
@@ -189,11 +189,10 @@ def options_of(module: ModuleNames, node: ast.Constant) -> frozenset[str]:
     return frozenset(name.replace("_", "-") for name in names if isinstance(name, str) and name.startswith("-"))
 
 
-def files_named_by(scope: Scope) -> list[str]:
-    """The files that a configuration file names, as any of its values: ``deepspeed: ds.json``."""
-    entries = scope.origin.config.text.entries if isinstance(scope.origin, TextOrigin) else ()
+def files_named_by(_project: Project, config: ConfigFile) -> list[str]:
+    """The files that a configuration file names, as values (``deepspeed: ds.json``); for `Project.memo`."""
     composed_of = ("defaults", *BASES)  # what a run composes
-    plain = (entry for entry in entries if not entry.key or entry.key[0] not in composed_of)
+    plain = (entry for entry in config.text.entries if not entry.key or entry.key[0] not in composed_of)
     values = (entry.value for entry in plain if isinstance(entry.value, str))
     return list(dict.fromkeys(value for value in values if value.endswith(CONFIG_ENDINGS)))
 

@@ -188,7 +188,8 @@ class _Resolver:
         for scope in self._by_path.get(path, []):
             if scope.kind == "file":
                 yield Member(scope, _rank(scope), link)
-                for word in files_named_by(scope):
+                config = scope.origin.config if isinstance(scope.origin, TextOrigin) else None
+                for word in self._project.memo(files_named_by, config) if config is not None else ():
                     further = self._found(path, word)
                     if further is not None and further != path:
                         yield from self._plain_members(further, f"named by {path}")
