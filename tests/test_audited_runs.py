@@ -874,3 +874,25 @@ def test_default_of_a_shell_variable_decides_its_run(tmp_path: Path) -> None:
     ledger = read(tmp_path, {"train.py": code, "run.sh": f'PRECISION="${{PRECISION:-fp16}}"\n{line}'})
     assert [run.regime for run in ledger.runs] == ["fp16-mixed"]
     assert [(item.span.row, item.value) for item in ledger.declarations] == [(1, "fp16")]
+
+
+@pytest.mark.parametrize(
+    ("made", "regime"),
+    [
+        ('{"base": Settings(), "slow": Settings(amp=False)}', "fp16-mixed"),
+        ('{"base": Settings(amp=False), "slow": Settings(amp=False)}', "fp32"),
+        ('{"base": Settings(), "slow": Settings()}', "fp16-mixed"),
+    ],
+)
+def test_one_of_several_settings_objects_does_not_switch_all_runs_off(tmp_path: Path, made: str, regime: str) -> None:
+    code = SWITCHED.rpartition("parser.add_argument")[0] + (
+        'parser.add_argument("--name", default="base")\nLoop(CHOICES[parser.parse_args().name]).run()\n'
+    )
+    settings = "from dataclasses import dataclass\n\n\n@dataclass\nclass Settings:\n    amp: bool = True\n\n\n"
+    settings += f"CHOICES = {made}\n"
+    files = {
+        "train.py": f"from settings import CHOICES\n{code}",
+        "settings.py": settings,
+        "run.sh": "python train.py\n",
+    }
+    assert [run.regime for run in read(tmp_path, files).runs] == [regime]

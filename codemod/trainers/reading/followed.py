@@ -162,6 +162,8 @@ def _switched(project: Project) -> Iterator[Declaration]:
         told = list(_switching(project, region))
         plain = any(not source.picked_by for _, _, source in told)
         asked = any(source.kind == "option" for _, _, source in told)
+        made = {source.key for _, _, source in told if source.kind == "field"}
+        # Some of several settings objects are made with a value, and others keep the default: any may be chosen.
         for node, is_on, source in told:
             if is_on and not on and isinstance(source.value, str):
                 continue  # the same word says which dtype, and is told for that
@@ -169,7 +171,9 @@ def _switched(project: Project) -> Iterator[Declaration]:
             is_absent = source.kind == "flag" and source.entry is None
             yield Declaration(
                 *(source.path, source.span, "torch", source.key),
-                "compute" if source.kind in (*GIVEN, "constant") else "option",
+                "option"
+                if source.kind not in (*GIVEN, "constant") or (source.kind == "argument" and source.key in made)
+                else "compute",
                 NOT_GIVEN if is_absent else str(source.value).lower(),
                 (on if is_on else "fp32") if decides else "",
                 condition,
