@@ -7,7 +7,7 @@ imported *and* defined in the same scope (a dummy class in ``except ImportError`
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from ..source.documents import Document
@@ -119,7 +119,9 @@ class ModuleNames(Indexed):
         chain = attribute_chain(node)
         if chain is None:
             return False
-        bindings = [item for item in self.scope_of(node).lookup(chain[0]) if not self._stands_in(item)]
+        bindings: Iterable[Binding] = self.scope_of(node).lookup(chain[0])
+        if chain[0] == STOOD_IN_FOR:
+            bindings = [item for item in bindings if not self._stands_in(item)]
         kinds = {"import" if binding.kind == "import" else "other" for binding in bindings}
         targets = {binding.qualified for binding in bindings if binding.kind == "import"}
         return len(kinds) > 1 or len(targets) > 1
@@ -128,9 +130,11 @@ class ModuleNames(Indexed):
         """``except ImportError: torch = None``: what stands in for a package that is not there."""
         handler = next((item for item in self.ancestors(binding.node) if isinstance(item, ast.ExceptHandler)), None)
         missing = handler.type.id if handler is not None and isinstance(handler.type, ast.Name) else ""
-        return binding.name == "torch" and missing in ("ImportError", "ModuleNotFoundError")
+        return missing in ("ImportError", "ModuleNotFoundError")
 
 
+STOOD_IN_FOR = "torch"
+"""The package that programs do without where it is missing."""
 STAR_EXPORTS = {
     "torch.cuda.amp": ("autocast", "GradScaler", "custom_fwd", "custom_bwd"),
     "torch.amp": ("autocast", "GradScaler", "custom_fwd", "custom_bwd"),

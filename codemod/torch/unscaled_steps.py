@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -40,6 +40,8 @@ OTHER_SCALERS = frozenset({"standardscaler", "minmaxscaler", "robustscaler", "ma
 
 ASKS_FOR_SCALING = ("fp16-mixed", "portable")
 """Targets whose training steps need a scaler."""
+MAX_READERS = 20
+"""How many later statements that read a variable are followed: a loss is made near its region."""
 CUTS = ("detach", "item", "tolist", "numpy")
 """Methods behind which no gradient flows back."""
 
@@ -71,7 +73,7 @@ def training_step(project: Project, region: Autocast, entry: Entry | None = None
     module, function = entry.module, function_of(entry.module, entry.node)
     block = module.statement_of(entry.node)
     made = _stored_in(block)
-    made |= _made_behind(module, function, block, made)
+    made |= _made_behind(project, module, function, block, made)
     return _step_with(project, region, module, block, made) or _step_of_caller(project, region, entry, made)
 
 
@@ -94,14 +96,30 @@ def _stored_in(statement: ast.stmt) -> set[str]:
     return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
-def _made_behind(module: ModuleNames, function: ast.AST, block: ast.stmt, made: Collection[str]) -> set[str]:
+def _made_behind(
+    project: Project, module: ModuleNames, function: ast.AST, block: ast.stmt, made: Collection[str]
+) -> set[str]:
     """The variables that later statements of the function make of these: ``loss = criterion(logits, labels)``."""
-    found = set(made)
-    for node in module.of_type(ast.Assign):
-        later = function_of(module, node) is function and position(node) > position(block)
-        loaded = {item.id for item in _differentiated(node.value) if isinstance(item, ast.Name)} if later else ()
-        if not exclusive(module, node, block) and not found.isdisjoint(loaded):
-            found |= {item.id for target in node.targets for item in ast.walk(target) if isinstance(item, ast.Name)}
+    readers = project.memo(_readers, module)
+    found, waiting = set(made), list(made)
+    while waiting:
+        listed = readers.get((function, waiting.pop()), [])
+        later = bisect_right(listed, position(block), key=position)
+        for node in listed[later : later + MAX_READERS]:
+            if not exclusive(module, node, block):
+                targets = {item.id for each in node.targets for item in ast.walk(each) if isinstance(item, ast.Name)}
+                waiting += targets - found
+                found |= targets
+    return found
+
+
+def _readers(_: Project, module: ModuleNames) -> dict[tuple[ast.AST, str], list[ast.Assign]]:
+    """The assignments by their function and each variable that gradients flow back to, in the order of the text."""
+    found: dict[tuple[ast.AST, str], list[ast.Assign]] = {}
+    for node in sorted(module.of_type(ast.Assign), key=position):
+        function = function_of(module, node)
+        for name in {item.id for item in _differentiated(node.value) if isinstance(item, ast.Name)}:
+            found.setdefault((function, name), []).append(node)
     return found
 
 
@@ -144,7 +162,7 @@ def _step_of_caller(project: Project, region: Autocast, entry: Entry, made: Coll
         if not flows or scales_somehow(project, module):
             continue
         names = _stored_in(statement)
-        names |= _made_behind(module, function_of(module, call), statement, names)
+        names |= _made_behind(project, module, function_of(module, call), statement, names)
         found = _step_with(project, region, module, statement, names)
         if found is not None:
             return found
