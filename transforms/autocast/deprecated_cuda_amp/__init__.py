@@ -188,7 +188,7 @@ def _finding(project: Project, verdict: _Verdict, groups: Sequence[Group]) -> Fi
 def _message(verdict: _Verdict, uses: Sequence[Use]) -> str:
     names = list(dict.fromkeys(use.api for use in uses))
     kind = "DeprecationWarning" if all(use.entry.kind == "function" for use in uses) else "FutureWarning"
-    places = f" ({len(uses)} uses)" if len(uses) > 1 else ""
+    places = f" ({len(uses)} uses{' in all' if names[1:] else ''})" if len(uses) > 1 else ""
     others = f"; so {'is' if len(names) == 2 else 'are'} {_listed(names[1:])}" if names[1:] else ""
     warning = f"{kind} since torch 2.4: {uses[0].entry.warning.removesuffix('.')}{others}{places}"
     if verdict.offer is Offer.SHOWN:
