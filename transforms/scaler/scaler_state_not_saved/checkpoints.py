@@ -111,11 +111,18 @@ def transfers_of_program(project: Project, scaler: Scaler, optimizers: Collectio
         found = [item for module in program.modules for item in _of_optimizer(program, module, names)]
         if {item.kind for item in found} != {"save", "load"} or not program.holds(scaler.module, scaler.call):
             continue
-        others = [item for item in scalers(project) if item is not scaler and item.module in program.modules]
+        others = [item for item in scalers(project) if item.module in program.modules and not _is_beside(item, scaler)]
         kept = any(project.memo(speaks_of_scaler_state, module) for module in program.modules)
         if not others and not kept and any("save" in module.calls_by_name for module in program.modules):
             return found
     return ()
+
+
+def _is_beside(item: Scaler, scaler: Scaler) -> bool:
+    """Whether it is the same, or one for another optimizer that is made in the same function and not kept either."""
+    module = scaler.module
+    together = item.module is module and function_of(module, item.call) is function_of(module, scaler.call)
+    return item is scaler or (together and not item.uses_of("state_dict") and "escaped" not in item.routes)
 
 
 def _of_optimizer(program: Reached, module: ModuleNames, names: Collection[str]) -> Iterator[Transfer]:
