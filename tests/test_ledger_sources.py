@@ -444,3 +444,40 @@ def test_the_options_of_a_module_that_is_a_script_as_well_are_its_own(tmp_path: 
     (run,) = (item for item in found.runs if item.title == "train.py")
     assert run.regime == "bf16-mixed"
     assert "lib/publish.py" not in {item.declaration.path for item in run.entries}
+
+
+STANDS_IN = {
+    "an assignment": "try:\n    autocast = torch.cuda.amp.autocast\nexcept AttributeError:\n    class autocast:\n        pass\n",
+    "an import": "try:\n    from torch.cuda.amp import autocast\nexcept:\n    class autocast:\n        pass\n",
+}
+
+
+@pytest.mark.parametrize("made", STANDS_IN.values(), ids=STANDS_IN)
+def test_a_model_in_a_folder_that_the_script_adds_to_its_path(tmp_path: Path, made: str) -> None:
+    found = ledger(
+        tmp_path,
+        {
+            "core/__init__.py": "",
+            "core/net.py": f"import torch\n{made}\n"
+            + "class Net(torch.nn.Linear):\n    def forward(self, x):\n"
+            + "        with autocast(enabled=self.args.mixed_precision):\n            return super().forward(x)\n",
+            "train.py": """
+                import argparse
+                import sys
+                sys.path.append("core")
+                import torch
+                from net import Net
+                parser = argparse.ArgumentParser()
+                parser.add_argument("--mixed_precision", action="store_true")
+                args = parser.parse_args()
+                net = Net(4, 4).cuda()
+                net.args = args
+                optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+                scaler = torch.amp.GradScaler("cuda", enabled=args.mixed_precision)
+                scaler.scale(net(torch.ones(4, device="cuda")).sum()).backward()
+                scaler.step(optimizer)
+                """,
+            "run.sh": "python train.py --mixed_precision\npython train.py\n",
+        },
+    )
+    assert [item.regime for item in found.runs] == ["fp16-mixed", "fp32"]

@@ -20,6 +20,8 @@ from .words import (
     Words,
 )
 
+CONFIGURATIONS = (".yaml", ".yml", ".json", ".toml")
+"""Files of which the folder tells whose they are, and what reads them what they are for."""
 MAX_KNOWN = 65536
 """How many paths are remembered: rules ask about each file of a project many times."""
 
@@ -30,7 +32,8 @@ def purpose_of(path: str) -> Purpose:
     *folders, name = path.lower().split("/")
     stem = name.rpartition(".")[0] or name
     words = words_of(stem)
-    foreign = _stated(FOREIGN_WORDS, folders, words)
+    named = () if name.endswith(CONFIGURATIONS) else words  # a configuration's name tells its data: genomic_benchmark
+    foreign = _stated(FOREIGN_WORDS, folders, named)
     if _is_test(folders, stem, words):
         return Purpose.TEST
     if foreign is not None or _is_copied_library(folders):

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import posixpath
 import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .project import Project
+
+ADDING = ("append", "insert", "extend")
+"""Methods of ``sys.path`` that add a folder to it."""
 
 
 class ModulePaths:
@@ -44,6 +53,12 @@ class ModulePaths:
         found = next((path for path in near if path in self._paths and path != importer), None)
         return found or self._below_one_directory(candidates)
 
+    def find_in(self, folders: Iterable[str], module: str) -> str | None:
+        """The file of ``module`` in one of some folders."""
+        stem = module.replace(".", "/")
+        found = (f"{folder}/{stem}{end}" for folder in folders for end in ("/__init__.py", ".py"))
+        return next((path for path in found if path in self._paths), None)
+
     def _below_one_directory(self, candidates: tuple[str, str]) -> str | None:
         """The only match below some directory that could be on ``sys.path``; a package's inside is not."""
         found: dict[str, str] = {}
@@ -53,6 +68,22 @@ class ModulePaths:
                 if parent.endswith("/") and parent != path and f"{parent}__init__.py" not in self._paths:
                     found.setdefault(parent, path)
         return next(iter(found.values())) if len(found) == 1 else None
+
+
+def added_folders(project: Project, importer: str) -> tuple[str, ...]:
+    """The folders that a file adds to ``sys.path`` by their name, seen from itself and from the root."""
+    documents = [item for item in project.python_documents_at([importer]) if "sys.path" in item.text]
+    calls = (node for item in documents for node in ast.walk(item.tree) if isinstance(node, ast.Call))
+    added = (node for node in calls if isinstance(node.func, ast.Attribute) and _is_added(node.func))
+    strings = (inner.value for node in added for inner in ast.walk(node) if isinstance(inner, ast.Constant))
+    near = posixpath.dirname(importer)
+    names = [name for name in strings if isinstance(name, str) and name and not name.startswith("/")]
+    folders = (posixpath.normpath(posixpath.join(base, name)) for name in names for base in (near, ""))
+    return tuple(dict.fromkeys(folder for folder in folders if not folder.startswith(".")))
+
+
+def _is_added(func: ast.Attribute) -> bool:
+    return func.attr in ADDING and ast.unparse(func.value) == "sys.path"
 
 
 def _is_name(part: str) -> bool:

@@ -13,7 +13,7 @@ from ..profiles.profile import Profile
 from ..trainers.framework import Framework
 from .discovery import Discovery, LeaveOut, Limits, discover
 from .documents import Document, FileKind, kind_of
-from .module_paths import ModulePaths
+from .module_paths import ModulePaths, added_folders
 from .parsing import Unparsable
 from .question import Question
 from .store import FileStore
@@ -238,9 +238,11 @@ class Project:
         """The file of an absolute module name (``pkg.sub.mod``), if this project has exactly one candidate for it.
 
         Tried in order: beside the file ``importer`` where that is a script, below the root, below ``src/``, below the
-        folders around ``importer``, below any one directory that is not itself a package.
+        folders around ``importer``, below any one directory that is no package, in what it adds to ``sys.path``.
         """
-        return self.fact(_module_paths).find(module, importer)
+        paths = self.fact(_module_paths)
+        found = paths.find(module, importer)
+        return found or (paths.find_in(self.memo(added_folders, importer), module) if importer else None)
 
     @property
     def parsed(self) -> frozenset[str]:

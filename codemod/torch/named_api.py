@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from ..python.arguments import Signature
 from ..python.names import ModuleNames, definition_of, is_none, resolve
 from ..python.trace import Domain, Trace, trace
+from ..python.trace_steps import Gap
 from ..source.project import Project
 
 CHOICES = (ast.IfExp, ast.BoolOp)
@@ -54,7 +55,12 @@ def _leaf(question: Trace[str | None], module: ModuleNames, node: ast.expr) -> I
     return None if is_own and not any(item.kind == "parameter" for item in bindings) else (resolved,)
 
 
-APIS: Domain[str | None] = Domain(_leaf, lambda _question, _module, _node, _why: (None,), follows_returns=False)
+def _gap(_question: Trace[str | None], module: ModuleNames, node: ast.AST, _why: Gap) -> Iterable[str | None]:
+    """Nothing for the stand-in of a release that lacks the API: ``except AttributeError: class autocast: ...``."""
+    return () if any(isinstance(item, ast.ExceptHandler) for item in module.ancestors(node)) else (None,)
+
+
+APIS: Domain[str | None] = Domain(_leaf, _gap, follows_returns=False)
 """The qualified name of each arm; None for what is not known."""
 
 
