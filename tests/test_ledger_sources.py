@@ -447,7 +447,8 @@ def test_the_options_of_a_module_that_is_a_script_as_well_are_its_own(tmp_path: 
 
 
 STANDS_IN = {
-    "an assignment": "try:\n    autocast = torch.cuda.amp.autocast\nexcept AttributeError:\n    class autocast:\n        pass\n",
+    "an assignment": "try:\n    autocast = torch.cuda.amp.autocast\nexcept AttributeError:\n    "
+    "class autocast:\n        pass\n",
     "an import": "try:\n    from torch.cuda.amp import autocast\nexcept:\n    class autocast:\n        pass\n",
 }
 
