@@ -72,7 +72,10 @@ class ModulePaths:
 
 def added_folders(project: Project, importer: str) -> tuple[str, ...]:
     """The folders that a file adds to ``sys.path`` by their name, seen from itself and from the root."""
-    documents = [item for item in project.python_documents_at([importer]) if "sys.path" in item.text]
+    document = project.document(importer)
+    if document is None or "sys.path" not in document.text:
+        return ()  # nothing is parsed for that
+    documents = project.python_documents_at([importer])
     calls = (node for item in documents for node in ast.walk(item.tree) if isinstance(node, ast.Call))
     added = (node for node in calls if isinstance(node.func, ast.Attribute) and _is_added(node.func))
     strings = (inner.value for node in added for inner in ast.walk(node) if isinstance(inner, ast.Constant))
