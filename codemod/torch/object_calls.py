@@ -9,8 +9,9 @@ from typing import TypeAlias
 from ..python.callers import callers_of
 from ..python.functions import FunctionTarget, called_function
 from ..python.names import ModuleNames, Scope, attribute_chain
+from ..python.scopes import last_name
 from ..source.project import Project
-from .api import SAME_MODULE
+from .api import SAME_COMPUTATION, SAME_MODULE
 
 MAX_STEPS = 60
 MAX_DEPTH = 6
@@ -88,13 +89,21 @@ def _bindings(scope: Scope, name: str) -> object:
 
 
 def _outermost(module: ModuleNames, node: ast.expr) -> tuple[ast.expr, ast.AST | None]:
-    """The expression around ``node`` that is the same object: ``nn.BCELoss().to(device)``, a branch of a choice."""
+    """The expression around ``node`` that is the same object, or calls it: ``nn.BCELoss().to(device)``, a branch of a
+    choice, ``DataParallel(net)``."""
     while True:
         parent = module.parents.get(node)
         above = module.parents.get(parent) if parent is not None else None
         if isinstance(parent, ast.Attribute) and parent.attr in SAME_MODULE and isinstance(above, ast.Call):
             node = above
-        elif (isinstance(parent, ast.IfExp) and node is not parent.test) or isinstance(parent, ast.BoolOp):
+        elif isinstance(parent, ast.expr) and _gives(parent, node):
             node = parent
         else:
             return node, parent
+
+
+def _gives(whole: ast.expr, part: ast.expr) -> bool:
+    """Whether an expression gives one of its parts, or what computes as that does."""
+    if isinstance(whole, ast.Call):
+        return part in whole.args[:1] and last_name(whole.func) in SAME_COMPUTATION
+    return isinstance(whole, ast.BoolOp) or (isinstance(whole, ast.IfExp) and part is not whole.test)
