@@ -537,3 +537,26 @@ def test_a_test_of_the_machine_is_told_once(tmp_path: Path) -> None:
     report, runs = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": "torch>=2.4\n"}, "fp16-mixed")
     assert not report.changes
     assert len(runs["train.py"].why) == 1
+
+
+EIGHT_BITS = """
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+    model = AutoModelForCausalLM.from_pretrained("m", load_in_8bit=QUANTIZED)
+    model = get_peft_model(model, LoraConfig())
+    args = TrainingArguments("out", fp16=True)
+    Trainer(model, args, train_dataset=[]).train()
+"""
+
+
+@pytest.mark.parametrize(("quantized", "is_safe"), [("True", False), ("False", True)])
+def test_weights_of_eight_bits_need_leave(quantized: str, is_safe: bool, tmp_path: Path) -> None:
+    files = {
+        "train.py": EIGHT_BITS.replace("QUANTIZED", quantized),
+        "requirements.txt": "torch>=2.4\ntransformers>=4.40\n",
+    }
+    report, runs = moved(tmp_path, all_rules(), files, "bf16-mixed")
+    assert (runs["train.py"].state is MoveState.MOVED) == is_safe
+    assert bool(report.changes) == is_safe
+    assert is_safe or "load_in_8bit computes with quantized weights" in said(runs["train.py"])

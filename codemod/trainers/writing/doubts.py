@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -14,7 +15,7 @@ from ..reading.known_readers import HANDED_FILES, is_open, reader_is_known
 from ..reading.program_files import file_named, files_matching, script_of, words_of_script
 from ..reading.recognition import plain_flag
 from ..reading.runs import runs_of
-from ..reading.scopes import Scope, TextOrigin
+from ..reading.scopes import CodeOrigin, Scope, TextOrigin
 from .handed_values import asks_for_none, is_switched_off
 from .steps import Plan
 
@@ -25,6 +26,7 @@ BITS = ("bits", "quantization_bit", "quant_bits")
 NARROW = ("2", "3", "4", "8")
 QUANTIZING = ("load_in_4bit", "load_in_8bit", "use_4bit", "use_8bit", "q_lora", "use_qlora")
 """Flags that ask for quantized weights."""
+IN_8_BITS = "load_in_8bit"
 OF_HARDWARE = ("capability", "supported")
 """Words of tests that ask what a machine can do."""
 OFF_TODAY = "mixed precision is declared off here and nothing says that this run wants 16 bits"
@@ -44,7 +46,7 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
         return f"which file {name} is decides a variable, and each of them states a precision"
     for name in _strays(project, scope, target):
         return f"{name}, which nothing here is known to read, may be this run's and states another precision"
-    quantized = next(_quantizing(scope.command), "") if scope.command is not None else ""
+    quantized = next(_quantizing(scope.command), "") if scope.command is not None else _loaded_in_8_bits(scope)
     if quantized:
         return f"{quantized} computes with quantized weights"
     if any(word in item.source.picked_by for item in handed_to(project, scope) for word in OF_HARDWARE):
@@ -78,6 +80,14 @@ def _quantizing(command: CommandLine) -> Iterator[str]:
         is_on = given in NARROW if name in BITS else given not in ("false", "no", "0")
         if flag.startswith("-") and is_on and (name in BITS or name in QUANTIZING):
             yield flag
+
+
+def _loaded_in_8_bits(scope: Scope) -> str:
+    """``from_pretrained(name, load_in_8bit=True)`` beside a trainer: bitsandbytes' int8 products are in float16."""
+    module = scope.origin.module if isinstance(scope.origin, CodeOrigin) else None
+    keywords = (item for call in module.calls for item in call.keywords) if module is not None else ()
+    said = (item.value for item in keywords if item.arg == IN_8_BITS)
+    return IN_8_BITS if any(isinstance(value, ast.Constant) and value.value is True for value in said) else ""
 
 
 def _named_by_variables(project: Project, scope: Scope) -> Iterator[str]:
