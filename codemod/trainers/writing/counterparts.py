@@ -191,7 +191,7 @@ class _Pair:
             elif isinstance(option.node, ast.AnnAssign) and isinstance(statement, ast.ClassDef):
                 text = f"{self._other(option.name)}: {ast.unparse(option.node.annotation)} = {is_on}\n"
                 fields = [item for item in statement.body if isinstance(item, ast.AnnAssign)]
-                text, statement = text, fields[-1]  # behind the others: those before it may be passed by their place
+                statement = fields[-1]  # behind the others: those before it may be passed by their place
             else:
                 raise EditRefused("the option is declared in an unusual way")
             yield Edit(document.path, InsertStatement(document.span(statement), text, "after"))
