@@ -26,9 +26,9 @@ For `torch.autocast` the device is not known; the finding has no fix.
 `enter` [safe]: `with context():` becomes `with context:`; `exit` [safe]: `__exit__()` becomes
 `__exit__(None, None, None)`: certain crashes.
 
-`with` [unsafe]: the statement becomes a `with` around the rest of its block, the `yield` one around itself, and `and`
-a comma. From then on the code really runs in mixed precision: its numerics, memory and speed change. Not offered where
-the rest of the block runs `backward` or an optimizer, which belong outside.
+`with` [unsafe]: the statement becomes a `with` around the rest of its block, the `yield` one around itself, and for
+`and` of two there is one around the statement. From then on the code really runs in mixed precision: its numerics,
+memory and speed change. Not offered where the rest of the block runs `backward` or an optimizer, which belong outside.
 
 ## Not flagged
 
@@ -112,10 +112,12 @@ def _passed_over(autocast: Autocast) -> Iterator[Finding]:
         return
     last = joined.values[-1]
     if last is not autocast.node:
-        parts = [part for value in joined.values for part in (", ", value)][1:]
-        text = "enter each of them; the block then runs in mixed precision"
+        text, statement = "enter both; the block then runs in mixed precision", module.statement_of(joined)
         message = f"`and` gives its last operand: {ast.unparse(last)} is entered, and this autocast is not"
-        yield _finding(autocast, message, Fix.unsafe("with", text, module.replace(joined, *parts)))
+        around = module.wrap(statement, statement, f"with {module.source(autocast.node)}:")
+        fix = Fix.unsafe("with", text, around, module.replace(joined, last))
+        # A third operand may be a switch, which cannot be entered.
+        yield _finding(autocast, message, *([fix] if len(joined.values) == 2 else []))
 
 
 # --- the bare class ---------------------------------------------------------------------------------------------------

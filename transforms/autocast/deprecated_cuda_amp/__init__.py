@@ -36,7 +36,7 @@ count for nested packages too. A file that imports `torch._six` (gone since 2.0)
 without pins that pins a `cudatoolkit` up to 11.7, or names only older releases in its README.
 Code that only older releases reach: version tests, `hasattr(torch.amp, "GradScaler")`, `except AttributeError`.
 Annotations, `isinstance`, base classes: naming an old class does not warn. Local classes of the same names. A module
-that others import and that only asks `torch.get_autocast_gpu_dtype()` and its like: Python hides a DeprecationWarning
+that is no program and that only asks `torch.get_autocast_gpu_dtype()` and its like: Python hides a DeprecationWarning
 outside of the file that is started.
 """
 
