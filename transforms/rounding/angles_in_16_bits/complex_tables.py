@@ -39,7 +39,15 @@ def complex_tables(project: Project) -> Iterator[ComplexTable]:
             buffers = cast.get(flow_of(project).own_weights(ProjectClass(module, owner)).symbol) if owner else None
             if buffers is None or len(given) < 2 or not isinstance(given[0], ast.Constant):
                 continue
+            if _is_made_again(project, str(given[0].value)):
+                continue
             made_by = creations_of(project, module, given[1])
             if made_by and all(made.module.qualified(made.call.func) in MAKING for made in made_by):
                 place = made_by[0].module.place(made_by[0].call, "its numbers are complex")
                 yield ComplexTable(module, call, str(given[0].value), place, buffers)
+
+
+def _is_made_again(project: Project, name: str) -> bool:
+    """Whether code stores a table under the name: ``model.freqs_cis = table(...)`` after the cast."""
+    modules = (names_of(project, document) for document in project.python_documents((name,)))
+    return any(module.attribute_stores.get(name) for module in modules)

@@ -68,11 +68,14 @@ def _is_declared(module: ModuleNames, node: ast.AST) -> bool:
 
 
 def is_stored(project: Project, name: str) -> bool:
-    """Whether an attribute of this name is assigned anywhere, or set by its name."""
+    """Whether an attribute of this name is assigned anywhere, set by its name, or filled in with all others."""
     for document in project.python_documents((name,)):
         other = names_of(project, document)
         if other.attribute_stores.get(name) or other.calls_by_name.get("setattr"):
             return True
         if other.calls_by_name.get("set_defaults") or other.calls_by_name.get("parse_known_args"):
             return True
+        by_vars = other.calls_by_name.get("vars") or other.attribute_loads.get("__dict__")
+        if other.calls_by_name.get("Namespace") or (other.calls_by_name.get("update") and by_vars):
+            return True  # ``vars(args).update(loaded)``, ``Namespace(**loaded)``
     return False

@@ -45,14 +45,15 @@ def _draft(module: ModuleNames, call: ast.Call, message: str) -> Draft:
 
 
 def _reads(project: Project, name: str) -> Iterator[bool]:
-    """How each reader takes the option: as it is, or negated."""
+    """How each reader takes the option: as it is, or negated; a branch does not show which way it is meant."""
     for document in project.python_documents((name,)):
         module = names_of(project, document)
         for node in module.attribute_loads.get(name, ()):
             chain = attribute_chain(node)
             if chain is not None and len(chain) > 1 and not SETTINGS.isdisjoint(chain[-2].lower().split("_")):
                 above = module.parents[node]
-                yield not (isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not))
+                negated = isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not)
+                yield not negated or isinstance(module.parents[above], ast.If | ast.IfExp)
 
 
 def _is_launched_with(project: Project, module: ModuleNames, name: str) -> bool:

@@ -10,6 +10,7 @@ from ....codemod.model import Draft
 from ....codemod.proof.needs import RAISES
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
+from ....codemod.python.caught import is_caught
 from ....codemod.python.functions import class_of
 from ....codemod.python.names import ModuleNames, Scope, last_name, names_of, resolve
 from ....codemod.source.project import Project
@@ -72,7 +73,8 @@ def unknown_to_torch(project: Project) -> Iterator[Draft]:
             named = isinstance(call.func, ast.Name | ast.Attribute) and not module.is_ambiguous(call.func)
             known = SIGNATURES.get(resolve(project, module, call.func) or "") if named else None
             wrong = [item for item in call.keywords if known is not None and item.arg not in (None, *known)]
-            yield from (_unknown(module, call, item, known or ()) for item in wrong)
+            if wrong and not is_caught(module, call, "TypeError"):
+                yield from (_unknown(module, call, item, known or ()) for item in wrong)
 
 
 def _unknown(module: ModuleNames, call: ast.Call, item: ast.keyword, known: Sequence[str]) -> Draft:
