@@ -539,6 +539,76 @@ def test_a_test_of_the_machine_is_told_once(tmp_path: Path) -> None:
     assert len(runs["train.py"].why) == 1
 
 
+STARTED = """
+    import argparse
+
+    import lightning
+
+    from nets import Net
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--precision")
+    lightning.Trainer(precision=parser.parse_args().precision).fit(Net())
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "is_safe"),
+    [({}, True), ({"all.sh": "export PREC=16-mixed\nbash run.sh\n"}, False), ({".env": "PREC=16-mixed\n"}, False)],
+    ids=["the default alone", "another script", "an environment"],
+)
+def test_a_default_of_the_shell_that_others_set_needs_leave(
+    other: dict[str, str], is_safe: bool, tmp_path: Path
+) -> None:
+    files = {
+        "train.py": STARTED,
+        "run.sh": 'python train.py --precision "${PREC:-16-mixed}"\n',
+        "requirements.txt": "torch>=2.4\nlightning==2.2.0\n",
+    }
+    report, _ = moved(tmp_path, all_rules(), files | other, "bf16-mixed")
+    assert bool(report.changes) == is_safe
+
+
+ENDS = """
+    import torch
+    from lib import fancy
+
+    model = torch.nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for _ in range(3):
+        with torch.autocast("cuda", dtype=torch.float16):
+            out = REGION
+            loss = out.sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    LAST
+"""
+
+
+@pytest.mark.parametrize(
+    ("region", "last", "pin", "is_safe"),
+    [
+        ("fancy(model(torch.ones(2, 4).cuda()))", "print(loss.item())", "2.4", True),
+        ("fancy(model(torch.ones(2, 4).cuda()))", "print(out.detach().cpu().numpy())", "2.4", False),
+        (
+            "torch.nn.functional.interpolate(model(torch.ones(2, 1, 4).cuda()), scale_factor=2.0)",
+            "print(loss.item())",
+            "1.10",
+            False,
+        ),
+    ],
+    ids=["a number", "an array of what is not known", "a late kernel in the region"],
+)
+def test_what_a_region_makes_behind_it_needs_leave(
+    region: str, last: str, pin: str, is_safe: bool, tmp_path: Path
+) -> None:
+    code = ENDS.replace("REGION", region).replace("LAST", last)
+    report, _ = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": f"torch>={pin}\n"}, "bf16-mixed")
+    assert bool(report.changes) == is_safe
+
+
 EIGHT_BITS = """
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
@@ -560,3 +630,20 @@ def test_weights_of_eight_bits_need_leave(quantized: str, is_safe: bool, tmp_pat
     assert (runs["train.py"].state is MoveState.MOVED) == is_safe
     assert bool(report.changes) == is_safe
     assert is_safe or "load_in_8bit computes with quantized weights" in said(runs["train.py"])
+
+
+def test_weights_of_eight_bits_in_another_file_need_leave(tmp_path: Path) -> None:
+    loading = 'from transformers import AutoModel\ndef load():\n    options = {"load_in_8bit": True}\n'
+    code = """
+        from loading import load
+        from transformers import Trainer, TrainingArguments
+
+        Trainer(load(), TrainingArguments("out", fp16=True), train_dataset=[]).train()
+    """
+    files = {
+        "loading.py": f'{loading}    return AutoModel.from_pretrained("m", **options)\n',
+        "train.py": code,
+        "requirements.txt": "torch>=2.4\ntransformers>=4.40\n",
+    }
+    report, _ = moved(tmp_path, all_rules(), files, "bf16-mixed")
+    assert not report.changes

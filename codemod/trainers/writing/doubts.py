@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ...formats.text import CommandLine
+from ...purpose.imports import connected_modules, reached_from
+from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.dtypes import FP32, HALVES, as_dtype
 from ..reading.declarations import scopes_of
@@ -16,6 +18,7 @@ from ..reading.program_files import file_named, files_matching, script_of, words
 from ..reading.recognition import plain_flag
 from ..reading.runs import runs_of
 from ..reading.scopes import CodeOrigin, Scope, TextOrigin
+from ..reading.stated_shell import REFERENCE
 from .handed_values import asks_for_none, is_switched_off
 from .steps import Plan
 
@@ -26,7 +29,11 @@ BITS = ("bits", "quantization_bit", "quant_bits")
 NARROW = ("2", "3", "4", "8")
 QUANTIZING = ("load_in_4bit", "load_in_8bit", "use_4bit", "use_8bit", "q_lora", "use_qlora")
 """Flags that ask for quantized weights."""
+MAX_MODULES = 200
+"""How many files around a trainer are looked through for what loads its weights."""
 IN_8_BITS = "load_in_8bit"
+STARTING = (FileKind.SHELL, FileKind.ENV, FileKind.TEXT)
+"""Files that may set a variable for a script, or start it with words."""
 OF_HARDWARE = ("capability", "supported")
 """Words of tests that ask what a machine can do."""
 OFF_TODAY = "mixed precision is declared off here and nothing says that this run wants 16 bits"
@@ -44,9 +51,12 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
         return f"{name}, which the line names, is not seen here and may state another precision"
     for name in _named_by_variables(project, scope):
         return f"which file {name} is decides a variable, and each of them states a precision"
+    for name in _defaulted(project, scope):
+        return f"{name} may be set by who starts the script, and to another precision"
     for name in _strays(project, scope, target):
         return f"{name}, which nothing here is known to read, may be this run's and states another precision"
-    quantized = next(_quantizing(scope.command), "") if scope.command is not None else _loaded_in_8_bits(scope)
+    given = next(_quantizing(scope.command), "") if scope.command is not None else ""
+    quantized = given or _loaded_in_8_bits(project, scope)
     if quantized:
         return f"{quantized} computes with quantized weights"
     if any(word in item.source.picked_by for item in handed_to(project, scope) for word in OF_HARDWARE):
@@ -82,12 +92,17 @@ def _quantizing(command: CommandLine) -> Iterator[str]:
             yield flag
 
 
-def _loaded_in_8_bits(scope: Scope) -> str:
-    """``from_pretrained(name, load_in_8bit=True)`` beside a trainer: bitsandbytes' int8 products are in float16."""
+def _loaded_in_8_bits(project: Project, scope: Scope) -> str:
+    """``load_in_8bit=True`` in what a trainer's module runs with: bitsandbytes' int8 products are in float16."""
     module = scope.origin.module if isinstance(scope.origin, CodeOrigin) else None
-    keywords = (item for call in module.calls for item in call.keywords) if module is not None else ()
-    said = (item.value for item in keywords if item.arg == IN_8_BITS)
-    return IN_8_BITS if any(isinstance(value, ast.Constant) and value.value is True for value in said) else ""
+    behind = reached_from(project, connected_modules(project, module), MAX_MODULES) if module is not None else ()
+    for item in behind:
+        said = [keyword.value for call in item.calls for keyword in call.keywords if keyword.arg == IN_8_BITS]
+        pairs = (pair for node in item.of_type(ast.Dict) for pair in zip(node.keys, node.values, strict=True))
+        said += [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == IN_8_BITS]
+        if any(isinstance(value, ast.Constant) and value.value is True for value in said):
+            return IN_8_BITS
+    return ""
 
 
 def _named_by_variables(project: Project, scope: Scope) -> Iterator[str]:
@@ -95,6 +110,20 @@ def _named_by_variables(project: Project, scope: Scope) -> Iterator[str]:
     for run in runs_of(project):
         if run.command is not None and any(member.scope is scope for member in run.members):
             yield from _named_by_variable(project, run.place.path, run.command)
+
+
+def _defaulted(project: Project, scope: Scope) -> Iterator[str]:
+    """The variables of shells of which a value is only the default, and that other texts set, or pass the script."""
+    for source in (item.source for item in handed_to(project, scope)):
+        if source.config is None or not source.is_of_line:
+            continue
+        path = source.config.document.path
+        line = source.config.document.line(source.span.row)
+        for name in (match[1] for match in REFERENCE.finditer(line) if match[2] is not None):
+            said = path.rpartition("/")[2] if name.isdigit() else f"{name}="
+            others = (item for kind in STARTING for item in project.documents(kind, (said,)))
+            if any(item.path != path and said in item.text for item in others):
+                yield name
 
 
 def _strays(project: Project, scope: Scope, target: str) -> Iterator[str]:

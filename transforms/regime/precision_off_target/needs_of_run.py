@@ -12,7 +12,9 @@ from ....codemod.purpose.imports import connected_modules, reached_from
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import guards, name_parts
+from ....codemod.python.reach import reached
 from ....codemod.source.project import Project
+from ....codemod.torch.autocast import autocasts
 from ....codemod.torch.dtypes import BF16, FP16, TORCH_DTYPES
 from ....codemod.torch.tables.kernels import WORKS_SINCE
 
@@ -40,7 +42,7 @@ def _needs(project: Project, module: ModuleNames) -> tuple[Need, ...]:
 
 def _of_bf16(project: Project, module: ModuleNames, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
     calls = ((item, name, call) for item in behind for name in LATE for call in item.calls_by_name.get(name, ()))
-    late = next((name for item, name, call in calls if _is_of_model(behind, item, call)), "")
+    late = next((name for item, name, call in calls if _is_of_model(project, behind, item, call)), "")
     if late and not is_newer_anyway(project, module, "torch", LATE_SINCE):
         yield Release("torch", LATE_SINCE, module.path, f"a bfloat16 kernel for {late}")
     for item in behind:
@@ -48,18 +50,15 @@ def _of_bf16(project: Project, module: ModuleNames, behind: tuple[ModuleNames, .
             yield Known(False, f"{item.path}:{node.lineno} reads {SCALE}, which DeepSpeed has for float16")
 
 
-def _is_of_model(behind: tuple[ModuleNames, ...], module: ModuleNames, call: ast.Call) -> bool:
-    """Whether a call stands in a class, or in a function that a class uses; not what only resizes a checkpoint."""
+def _is_of_model(project: Project, behind: tuple[ModuleNames, ...], module: ModuleNames, call: ast.Call) -> bool:
+    """Whether a call stands in a class or an autocast region, or in what these use; not what resizes a checkpoint."""
     function = module.scope_of(call).function.node
     if not isinstance(function, FunctionNode) or _stands_in_class(module, call):
         return True
-    loads = (
-        (item, node)
-        for item in behind
-        for table in (item.name_loads, item.attribute_loads)
-        for node in table.get(function.name, ())
-    )
-    return any(_stands_in_class(item, node) for item, node in loads)
+    methods = [(item, node) for item in behind for cls in item.of_type(ast.ClassDef) for node in cls.body]
+    entered = (each for each in autocasts(project) if each.module in behind)
+    regions = [(each.module, each.module.statement_of(each.node)) for each in entered]
+    return reached(project, [*methods, *regions]).holds(module, call)
 
 
 def _stands_in_class(module: ModuleNames, node: ast.AST) -> bool:

@@ -17,6 +17,7 @@ from ....codemod.torch.autocast import Autocast
 
 COLLECTING = ("append", "extend", "add", "update")
 """Methods with which a list, a set or a meter takes what it is given."""
+CONVERTING = ("numpy", "asarray", "array")
 PASSES = 3
 """How often the statements of a function are read for what their values are computed from."""
 
@@ -35,9 +36,13 @@ def _array(project: Project, region: Autocast) -> Place | None:
     calls = {*inside, *_behind(region)}
     if not calls:
         return None
-    for item in applications(project, ("numpy",), lambda module, call: call in calls and not is_test(module.path)):
-        receiver = item.node.func.value if isinstance(item.node.func, ast.Attribute) else None
-        if receiver is not None and _is_unknown(item.receiver) and not speaks_of_integers(receiver):
+    for item in applications(project, CONVERTING, lambda module, call: call in calls and not is_test(module.path)):
+        func, receiver, value = item.node.func, next(iter(item.node.args), None), None
+        if isinstance(func, ast.Attribute) and func.attr == "numpy":
+            receiver, value = func.value, item.receiver
+        else:
+            value = next((given for node, given in item.arguments if node is receiver), None)
+        if receiver is not None and _is_unknown(value) and not speaks_of_integers(receiver):
             return item.module.place(item.node, f"{ast.unparse(receiver)} may then be bfloat16, which NumPy lacks")
     return None
 
@@ -49,14 +54,14 @@ def _body(region: Autocast) -> list[ast.stmt]:
 
 def _conversions(part: ast.AST) -> Iterator[ast.Call]:
     for node in ast.walk(part):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy":
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CONVERTING:
             yield node
 
 
 def _is_unknown(value: Value | None) -> bool:
     if value is None or value.kind is Kind.UNKNOWN:
         return True
-    return value.kind is Kind.TENSOR and any(atom.dtype is None for atom in value.atoms)
+    return value.kind is Kind.TENSOR and (not value.atoms or any(atom.dtype is None for atom in value.atoms))
 
 
 def _behind(region: Autocast) -> Iterator[ast.Call]:
