@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ..model import Finding, Span
 from ..python.bindings import only_value
 from ..python.conditions import conditions_in
-from ..python.names import ModuleNames, names_of
+from ..python.names import ModuleNames, attribute_chain, names_of
 from ..python.paths import EXITS_OF_PROCESS
 from ..source.documents import FileKind
 from ..source.project import Project
@@ -21,6 +21,7 @@ from .files import purpose_of
 from .imports import importers_of
 from .proved_reach import can_run, has_programs, is_reached
 from .regimes import conditions_of
+from .switches import is_spelled
 from .words import Purpose
 
 
@@ -30,7 +31,8 @@ def acts(project: Project, finding: Finding) -> bool:
     if document is None or document.kind not in (FileKind.PYTHON, FileKind.NOTEBOOK):
         return True
     module = names_of(project, document)
-    if purpose_of(finding.path) is Purpose.RETIRED and not importers_of(project, module):
+    is_retired = purpose_of(finding.path) is Purpose.RETIRED and not importers_of(project, module)
+    if is_retired and not is_spelled(project, finding.path):
         return False
     node = _node_around(module, finding.span) if has_programs(project) else None
     return node is None or is_run(project, module, node)
@@ -62,7 +64,11 @@ def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> boo
 
 def _is_setting(project: Project, module: ModuleNames, item: Given) -> bool:
     """Whether a test asks what a run is given: what the code computes on the way decides itself."""
-    if isinstance(item.node, ast.Attribute | ast.Subscript):
+    if isinstance(item.node, ast.Attribute):
+        stores = module.attribute_stores.get(item.node.attr, ())
+        chain = attribute_chain(item.node.value)
+        return not any(value is None and owner == chain for owner, value, _ in stores)  # ``self.ready |= True``
+    if isinstance(item.node, ast.Subscript):
         return True
     bindings = item.scope.lookup(item.text) if isinstance(item.node, ast.Name) else []
     if [each.kind for each in bindings] != ["parameter"]:
@@ -98,6 +104,8 @@ def _is_of_old_machine(project: Project, module: ModuleNames, item: Given) -> bo
     picked = (
         each for each in scenarios if each.given and all(of_machine(project, module, given) for given in each.given)
     )
+    if any(each.value is UNKNOWN and not each.given for each in scenarios):
+        return False  # ``args.dtype or ("bfloat16" if is_bf16_supported() else "float16")``
     return any(each.value is not UNKNOWN and not fits(each.value, item) for each in picked)
 
 

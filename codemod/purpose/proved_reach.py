@@ -115,8 +115,16 @@ def _names_of(module: ModuleNames, function: FunctionNode) -> Iterator[str]:
     by_class = owner is not None and (function.name in CALLED_BY_OTHERS or function.name.startswith("__"))
     if not by_class:
         yield function.name
-    if owner is not None and isinstance(owner.node, ast.ClassDef) and (by_class or bases_of(owner)):
-        yield owner.node.name
+    name = owner.node.name if owner is not None and isinstance(owner.node, ast.ClassDef) else ""
+    loads = module.name_loads.get(name, ()) if name else ()
+    if name and (by_class or bases_of(owner) or any(_is_handed_on(module, load) for load in loads)):
+        yield name
+
+
+def _is_handed_on(module: ModuleNames, load: ast.AST) -> bool:
+    """Whether a class is an argument of a call: ``fire.Fire(App)`` calls its methods by name."""
+    parent = module.parents[load]
+    return isinstance(parent, ast.keyword) or (isinstance(parent, ast.Call) and load in parent.args)
 
 
 def _is_for_others(project: Project, module: ModuleNames) -> bool:
