@@ -12,14 +12,13 @@ from .lines import line_start
 from .shell_found import Found, Where
 from .shell_launchers import Roles, find_roles, is_argument_list, is_launcher
 from .shell_statements import Command, leaves_hole, split, without_reserved, written_to
-from .shell_variables import Use, Variables
+from .shell_variables import PLAIN, REFERENCE, Use, Variables
 from .shell_words import ASSIGNMENT, Tokenizer, Unclosed, Word
 from .text import CommandLine, Heredoc
 
 _FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
 _OVERRIDE = re.compile(r"(?:\+\+?|~)?([A-Za-z_][\w./@:-]*)\+?=")
 _NAMED_REFERENCE = re.compile(r"\$\{?([A-Za-z_]\w*)")
-_DEFAULT = re.compile(r"(\"?)\$\{([A-Za-z_]\w*):?=([^\"'\\$`}\s]*)\}\1")
 _HOLDS_COMMAND = re.compile(r"cmd|command|launch|run|exec|script", re.IGNORECASE)
 _HOLDS_FLAGS = re.compile(r"arg|opt|flag|param|override", re.IGNORECASE)
 _DECLARERS = frozenset({"export", "declare", "typeset", "local", "readonly"})
@@ -109,12 +108,12 @@ class CommandReader:
     def _defaults(self, words: list[Word]) -> None:
         """Variables that get a value where they have none: ``: "${PRECISION:=bf16}"``."""
         for word in words:
-            match = _DEFAULT.fullmatch(self.text, word.start, word.end)
-            if match is not None:
-                (first, key_end), (start, end) = match.span(2), match.span(3)
-                found = Found("assignment", match[2], first, key_end, start, end, word.start, word.end, quote=match[1])
+            *inner, quote = self._unquoted(word, Where())
+            match = REFERENCE.fullmatch(self.text, *inner)
+            if match is not None and (match[2] or "").endswith("=") and PLAIN.fullmatch(match[3]):
+                found = Found("assignment", match[1], *match.span(1), *match.span(3), word.start, word.end, quote=quote)
                 self.found.append(found)
-                self._variables.assign(match[2], start, [match[3]], plus=False, extends=True, sometimes=True)
+                self._variables.assign(match[1], match.start(3), [match[3]], plus=False, extends=True, sometimes=True)
 
     def _behind_env(self, words: list[Word]) -> list[Word]:
         """The command behind ``env A=b``, whose variables are noted."""

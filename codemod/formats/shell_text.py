@@ -13,12 +13,10 @@ from .lines import is_blank, line_end, line_start, newline_of, row_of, whole_lin
 from .shell_commands import CommandReader
 from .shell_found import Found
 from .shell_lines import read_dockerfile, read_env, read_makefile, read_notebook
+from .shell_variables import PLAIN, REFERENCE
 from .shell_words import Unclosed, cooked
 from .text import CommandLine, ConfigText, ConfigUnreadable, Entry, Heredoc, Scalar
 
-_SAFE = re.compile(r"[\w./:+,@%=~-]*")
-_DEFAULT = re.compile(r"\$\{(\w+):?[-=]([\w./:+,@%=~-]+)\}")
-"""A variable, or a word that is passed to the script, with the plain word that stands for it: ``${1:-bf16}``."""
 _CONTINUED = re.compile(r"[ \t]*\\\r?\n?")
 _READERS = {"env": read_env, "makefile": read_makefile, "dockerfile": read_dockerfile, "notebook": read_notebook}
 
@@ -129,7 +127,7 @@ class ShellText:
     def _quoted(self, value: str, style: str, quote: str) -> str:
         if quote == "json":
             return json.dumps(value)[1:-1]
-        if _SAFE.fullmatch(value):
+        if PLAIN.fullmatch(value):
             if style in {"single", "double"}:
                 mark = "'" if style == "single" else '"'
                 return f"{mark}{value}{mark}"
@@ -254,11 +252,13 @@ def _without_name(text: str, found: Found, assigned: Container[str]) -> Found:
     """
     raw = text[found.start : found.end]
     inner = raw[1:-1] if len(raw) > 2 and raw[0] == raw[-1] == '"' else raw
-    match = _DEFAULT.fullmatch(inner)
-    if match is None or match[1] in assigned or found.layout != "words":
+    match = REFERENCE.fullmatch(inner)
+    if match is None or not match[3] or not PLAIN.fullmatch(match[3]):
         return found
-    start = found.start + raw.find(inner) + match.start(2)
-    return replace(found, start=start, end=start + len(match[2]))
+    if match[1] in assigned or found.layout != "words":
+        return found
+    start = found.start + raw.find(inner) + match.start(3)
+    return replace(found, start=start, end=start + len(match[3]))
 
 
 def _as_text(value: Scalar, entry: Entry | None) -> str:

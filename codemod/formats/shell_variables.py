@@ -8,8 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 NAMED = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|\(([A-Za-z_]\w*)\))")
-DEFAULTED = re.compile(r"\$\{([A-Za-z_]\w*):?[-=]((?:[^${}]|\$\{\w+\})*)\}")
-"""A variable with what stands for it where it is not set: ``${CONFIG:-conf/base.yaml}``."""
+REFERENCE = re.compile(r"\$(?:\{(\w+)(?:(:?[-=])((?:[^${}]|\$\{\w+\})*))?\}|(\w+))")
+"""A variable or argument in a word; in ``${CONFIG:-conf/base.yaml}`` with the sign, and with what stands for it where
+it is not set."""
+PLAIN = re.compile(r"[\w./:+,@%=~-]*")
+"""What the shell takes as it is written."""
 _MAX_HOPS = 5
 """Through how many variables words are followed to the command line that gets them."""
 _MAX_LENGTH = 4_000
@@ -58,14 +61,13 @@ class Variables:
     def filled(self, words: Iterable[str]) -> Iterator[str]:
         """Words with the values of variables that are known; a word that is only a variable may become several."""
         for word in words:
-            word = DEFAULTED.sub(self._set_or_default, word)
-            match = NAMED.fullmatch(word)
-            value = self._values.get(_name(match)) if match is not None else None
+            word = REFERENCE.sub(self._set_or_default, word)
+            value = self._values.get(variable_of(word))
             yield from value or (NAMED.sub(self._filled, word),)
 
     def _set_or_default(self, match: re.Match[str]) -> str:
-        value = self._values.get(match[1], ())
-        return match[0] if value is None else " ".join(value) or match[2]
+        value = self._values.get(match[1], ()) if match[2] else None
+        return match[0] if value is None else " ".join(value) or match[3]
 
     def _filled(self, match: re.Match[str]) -> str:
         value = self._values.get(_name(match))
@@ -88,8 +90,7 @@ class Variables:
 
     def held(self, word: str, at: int) -> Use | None:
         """The command line that a word stands for: ``$CMD``."""
-        match = NAMED.fullmatch(word)
-        return self._held(_name(match), at) if match is not None else None
+        return self._held(variable_of(word), at)
 
     def _held(self, name: str, at: int) -> Use | None:
         return next((use for use in reversed(self._commands.get(name, ())) if use.at <= at), None)
@@ -117,6 +118,12 @@ class Variables:
         later = bisect_right(places, at)
         until = places[later] if later < len(places) else None
         return [use for use in behind if until is None or use.at < until] if behind else self._uses.get(name, [])[:1]
+
+
+def variable_of(word: str) -> str:
+    """The variable that a word is and nothing else: ``$CMD``, ``"${ARGS[@]}"``; "" for other words."""
+    match = NAMED.fullmatch(word)
+    return "" if match is None else _name(match)
 
 
 def _name(match: re.Match[str]) -> str:

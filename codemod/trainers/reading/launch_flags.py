@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
+from ...formats.shell_variables import variable_of
 from ...formats.text import CommandLine, Entry
 from ...model import Edit, EditRefused, ReplaceText, Span
 from ...purpose.files import purpose_of
@@ -20,8 +20,6 @@ from .configs import ConfigFile, config_files
 from .program_files import LAUNCHING
 from .source import Source, entry_source
 from .truth_words import other_word, truth_of
-
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
 def flags_given(project: Project, option: Option) -> Iterator[Source]:
@@ -84,12 +82,12 @@ def _given(config: ConfigFile, entry: Entry, option: Option) -> Iterator[Source]
     if option.switch is not None or entry.name in option.negated:
         yield _switch(config, entry, option)
         return
-    variable = _VARIABLE.fullmatch(entry.value) if isinstance(entry.value, str) else None
-    if variable is None:
+    variable = variable_of(entry.value) if isinstance(entry.value, str) else ""
+    if not variable:
         yield _as_option_reads(entry_source(config, entry), option)
         return
     for other in config.text.entries:
-        if other.kind == "assignment" and other.name == variable.group(1):
+        if other.kind == "assignment" and other.name == variable:
             source = replace(entry_source(config, other), calls=entry_source(config, entry).calls)
             yield _as_option_reads(source, option)
 

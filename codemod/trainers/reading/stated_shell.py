@@ -6,9 +6,9 @@ Also the configuration of a model that somebody published, whose ``torch_dtype``
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from ...formats.shell_variables import REFERENCE
 from ...formats.text import Entry
 from ...outcome import Declaration
 from ...purpose.files import is_test
@@ -30,8 +30,6 @@ ALIKE = 0.8
 """The share of a file's sections that another one has which is read by the same program."""
 MODEL_KEYS = ("architectures", "model_type")
 """Keys of the ``config.json`` that lies beside a model's weights."""
-REFERENCE = re.compile(r"\$(?:\{(\w+)(?::?[-=]([^}$]*))?\}|(\w+))")
-"""A variable of a shell in a word, with the default that the word names."""
 
 
 def stated_in_texts(project: Project) -> Iterator[Declaration]:
@@ -52,18 +50,18 @@ def _variables(config: ConfigFile) -> Iterator[Declaration]:
         if flag.kind != "flag" or not speaks(flag.name) or not isinstance(flag.value, str):
             continue
         for match in REFERENCE.finditer(flag.value):
-            if match[2] and _states(flag, match[2]):
-                yield _told(config, flag, flag.name, match[2])
+            if match[3] and _states(flag, match[3]):
+                yield _told(config, flag, flag.name, match[3])
         for other in assigned_to(config, flag.value):
             default = REFERENCE.fullmatch(str(other.value))
-            value = (default[2] or "") if default is not None else str(other.value)
+            value = (default[3] or "") if default is not None else str(other.value)
             if _states(flag, value):
                 yield _told(config, other, other.name, value)
 
 
 def assigned_to(config: ConfigFile, word: str) -> Iterator[Entry]:
     """What assigns a value to the variables of a word."""
-    names = [match[1] or match[3] for match in REFERENCE.finditer(word)]
+    names = [match[1] or match[4] for match in REFERENCE.finditer(word)]
     return (other for other in config.text.entries if other.kind == "assignment" and other.name in names)
 
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from itertools import pairwise
 
+from ...formats.shell_variables import REFERENCE
 from ...formats.text import CommandLine
 from ...purpose.imports import connected_modules, reached_from
 from ...source.documents import FileKind
@@ -18,7 +19,6 @@ from ..reading.program_files import file_named, files_matching, script_of, words
 from ..reading.recognition import plain_flag
 from ..reading.runs import runs_of
 from ..reading.scopes import CodeOrigin, Scope, TextOrigin
-from ..reading.stated_shell import REFERENCE
 from .handed_values import asks_for_none, is_switched_off
 from .steps import Plan
 
@@ -119,7 +119,7 @@ def _defaulted(project: Project, scope: Scope) -> Iterator[str]:
             continue
         path = source.config.document.path
         line = source.config.document.line(source.span.row)
-        for name in (match[1] for match in REFERENCE.finditer(line) if match[2] is not None):
+        for name in (match[1] for match in REFERENCE.finditer(line) if match[3] is not None):
             said = path.rpartition("/")[2] if name.isdigit() else f"{name}="
             others = (item for kind in STARTING for item in project.documents(kind, (said,)))
             if any(item.path != path and said in item.text for item in others):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...formats.shell_variables import REFERENCE
 from ...source.project import Project
 from ..reading.links import sources, unfollowed_argument
 from ..reading.scopes import Scope, Setting, TextOrigin
-from ..reading.stated_shell import REFERENCE, assigned_to
+from ..reading.stated_shell import assigned_to
 
 UNSEEN = "elsewhere"
 MAX_SHOWN = 3
@@ -48,5 +49,5 @@ def _places(project: Project, scope: Scope, setting: Setting) -> Iterator[str]:
     entry = config.text.entries[setting.index]
     for other in assigned_to(config, entry.raw):
         yield f"{config.document.path}:{config.span(other).row}"
-    if any(match[2] for match in REFERENCE.finditer(entry.raw)):
+    if any(match[3] for match in REFERENCE.finditer(entry.raw)):
         yield f"{config.document.path}:{config.span(entry).row}"
