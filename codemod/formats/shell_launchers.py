@@ -63,6 +63,11 @@ def is_launcher(word: str) -> bool:
     return _LAUNCHER.fullmatch(name) is not None
 
 
+def starts_programs(word: str) -> bool:
+    """Whether ``word`` is an interpreter or a launcher of training programs."""
+    return _STARTING.fullmatch(_base(word)) is not None
+
+
 def is_argument_list(raw: str) -> bool:
     """Whether ``raw`` expands to further arguments (``"${ARGS[@]}"``, ``$EXTRA_FLAGS``, ``$@``), not to a value."""
     return _ARGUMENT_LIST.match(raw) is not None
@@ -96,7 +101,7 @@ def find_roles(words: list[str], *, is_command: bool) -> Roles:
 
 def _is_function(words: list[str]) -> bool:
     """Whether the first word is a function that runs what follows: ``run python train.py``."""
-    started = len(words) > 2 and words[0] not in _PRINTING and _STARTING.fullmatch(_base(words[1])) is not None
+    started = len(words) > 2 and words[0] not in _PRINTING and starts_programs(words[1])
     return started and not _SCRIPT.fullmatch(words[0]) and any(map(_SCRIPT.fullmatch, words[2:]))
 
 

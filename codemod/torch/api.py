@@ -20,7 +20,10 @@ LOADERS = ("from_pretrained", "from_config", "from_single_file")
 """Class methods that make a model in the dtype they are asked for (transformers, diffusers)."""
 LOAD_KEYS = ("torch_dtype", "dtype")
 """The argument that asks for it: ``dtype`` since transformers 4.56, ``torch_dtype`` before and in diffusers."""
-QUANTIZED_KEYS = ("load_in_8bit", "load_in_4bit", "quantization_config")
+IN_8_BITS = "load_in_8bit"
+QUANTIZING = (IN_8_BITS, "load_in_4bit")
+"""Switches that load weights in less than 16 bits."""
+QUANTIZED_KEYS = (*QUANTIZING, "quantization_config")
 """Arguments of a loader by which the weights are quantized; such weights have a compute dtype of their own."""
 
 SAME_WEIGHTS = ("to", "cuda", "cpu", "xpu", "npu", "train", "eval", "requires_grad_", "to_empty", "share_memory")

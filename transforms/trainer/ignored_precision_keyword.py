@@ -31,7 +31,7 @@ from ...codemod.model import Finding, Fix, Rule
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, last_name, names_of, resolve
 from ...codemod.source.project import Project
-from ...codemod.torch.api import LOADERS
+from ...codemod.torch.api import LOADERS, QUANTIZING
 
 WORDS = ("BitsAndBytesConfig", "torch_type", "torchdtype", "torch_dype", "torch_dtpe", "torch_dtyp", "troch_dtype")
 QUANTIZATION = "BitsAndBytesConfig"
@@ -39,8 +39,7 @@ LIBRARIES = frozenset({"transformers", "diffusers"})
 COMPUTE = "bnb_4bit_compute_dtype"
 ACCEPTED = frozenset(
     {
-        "load_in_8bit",
-        "load_in_4bit",
+        *QUANTIZING,
         "llm_int8_threshold",
         "llm_int8_skip_modules",
         "llm_int8_enable_fp32_cpu_offload",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ...formats.shell_launchers import starts_programs
 from ...model import Span
 from ...python.names import ModuleNames
 from ...source.documents import FileKind
@@ -17,7 +18,6 @@ from .program_files import LAUNCHING, script_of
 from .source import Source
 
 KINDS = (FileKind.TEXT, FileKind.SHELL)
-STARTING = ("python", "accelerate", "torchrun", "deepspeed")
 COMMANDS = (".py", "--", "=", " -m ")
 """What stands in the lines that start a program; other texts are read fast."""
 _MARKS = str.maketrans("=`'\"", "    ")
@@ -79,7 +79,7 @@ def _launch_lines(project: Project, asked: tuple[ModuleNames, tuple[FileKind, ..
             words = line.translate(_MARKS).split() if any(mark in line for mark in COMMANDS) else ()
             if any(_starts(project, document.path, word, programs) for word in words):
                 span = Span(*document.position(start), *document.position(end - 1))
-                is_command = any(word.strip("`$!>").rstrip("0123456789.") in STARTING for word in words)
+                is_command = any(starts_programs(word.strip("`$!>")) for word in words)
                 found.append(_Line(document.path, span, start, line, is_command))
     return tuple(found)
 

@@ -6,6 +6,7 @@ import ast
 
 from ...purpose.files import words_of
 from ...python.names import ModuleNames, attribute_chain
+from ...torch.api import QUANTIZING
 from ...torch.dtypes import DTYPE_WORDS, TENSOR_TYPES, TORCH_DTYPES, Dtype, as_dtype
 
 NAMING = frozenset({"dtype", "dtypes", "precision"})
@@ -14,8 +15,6 @@ SWITCHING = frozenset({"fp16", "bf16", "float16", "bfloat16", "amp", "half", "au
 """Words of names whose value is on, off, or a level."""
 BESIDE_HALF = frozenset({"use", "is", "no", "with", "to", "in", "as", "run", "do", "enable", "cast", "model", "train"})
 """Words beside which ``half`` is a dtype: ``use_half``, ``model_half``; in ``limit_left_half`` it is a part."""
-QUANTIZING = frozenset({"load_in_4bit", "load_in_8bit"})
-"""Names of switches that load weights in less than 16 bits."""
 ABLE = frozenset({"has", "supports", "support", "supported", "available", "capable", "can"})
 """Words of names that tell what a device or a library can do, not what is asked of it."""
 OTHER_WORDS = frozenset({"no", "O0", "O1", "O2", "O3"})

@@ -11,6 +11,7 @@ from ...formats.text import CommandLine
 from ...purpose.imports import connected_modules, reached_from
 from ...source.documents import FileKind
 from ...source.project import Project
+from ...torch.api import IN_8_BITS, QUANTIZING
 from ...torch.dtypes import FP32, HALVES, as_dtype
 from ..reading.declarations import scopes_of
 from ..reading.handed import handed_to
@@ -27,11 +28,10 @@ DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "ds_config")
 BITS = ("bits", "quantization_bit", "quant_bits")
 """Flags that say how many bits a weight has."""
 NARROW = ("2", "3", "4", "8")
-QUANTIZING = ("load_in_4bit", "load_in_8bit", "use_4bit", "use_8bit", "q_lora", "use_qlora")
+QUANTIZING_FLAGS = (*QUANTIZING, "use_4bit", "use_8bit", "q_lora", "use_qlora")
 """Flags that ask for quantized weights."""
 MAX_MODULES = 200
 """How many files around a trainer are looked through for what loads its weights."""
-IN_8_BITS = "load_in_8bit"
 STARTING = (FileKind.SHELL, FileKind.ENV, FileKind.TEXT)
 """Files that may set a variable for a script, or start it with words."""
 OF_HARDWARE = ("capability", "supported")
@@ -88,7 +88,7 @@ def _quantizing(command: CommandLine) -> Iterator[str]:
         flag, equals, value = word.partition("=")
         name, given = plain_flag(flag), (value if equals else after).lower()
         is_on = given in NARROW if name in BITS else given not in ("false", "no", "0")
-        if flag.startswith("-") and is_on and (name in BITS or name in QUANTIZING):
+        if flag.startswith("-") and is_on and (name in BITS or name in QUANTIZING_FLAGS):
             yield flag
 
 

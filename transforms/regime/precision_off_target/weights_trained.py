@@ -7,9 +7,10 @@ import ast
 from ....codemod.proof.needs import Known, Need, Release
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
+from ....codemod.torch.api import QUANTIZING
 from ....codemod.trainers.reading.trained_loads import mentions, trained_loads
 
-FROZEN = ("peft", "lora", "load_in_4bit", "load_in_8bit", "freeze")
+FROZEN = ("peft", "lora", *QUANTIZING, "freeze")
 """Parts of names that code uses which say that loaded weights are not what the optimizer steps."""
 FLOAT32_ADAPTERS = "0.12"
 """The first PEFT that keeps the adapters of 16-bit weights in float32."""
