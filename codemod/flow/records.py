@@ -6,9 +6,9 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..python.functions import class_of
-from ..python.limits import MAX_BASES
-from ..python.names import attribute_chain
+from ..python.class_fields import declared_fields
+from ..python.functions import lineage
+from ..python.names import Scope, attribute_chain
 from ..source.project import Project
 from ..torch.tables.libraries import is_output_class
 from .call_dtypes import Named
@@ -128,7 +128,7 @@ def fields_of_class(
     frame: Frame, found: ProjectClass, node: ast.Call, positional: list[NodeValue], named: Named
 ) -> Value | None:
     """An object of a dataclass or named tuple of the project: what it was called with, by the names of its fields."""
-    names = field_names(frame.project, found)
+    names = _field_names(frame.project, found)
     if not names or any(isinstance(item, ast.Starred) for item in node.args):
         return None
     given = dict(zip(names, (value for _, value in positional), strict=False))
@@ -136,21 +136,19 @@ def fields_of_class(
     return Value(Kind.MODULE, (), detail=found).with_fields({key: given[key] for key in names if key in given})
 
 
-def field_names(project: Project, found: ProjectClass, step: int = 0) -> list[str]:
+def _field_names(project: Project, found: ProjectClass) -> list[str]:
     """The annotated names of a dataclass or named tuple, in order; none for other classes."""
-    node = found.scope.node
-    if not isinstance(node, ast.ClassDef) or step > MAX_BASES or not _keeps_fields(node):
+    classes = [scope for _, scope in lineage(project, found.module, found.scope)]
+    if not _keeps_fields(classes[0]):
         return []
-    if any(isinstance(item, ast.FunctionDef) and item.name == "__init__" for item in node.body):
-        return []
-    bases = [class_of(project, found.module, base) for base in node.bases]
-    inner = [field_names(project, ProjectClass(*base), step + 1) for base in bases if base is not None]
-    own = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
-    names = [*(name for each in inner for name in each), *(item.id for item in own if isinstance(item, ast.Name))]
-    return list(dict.fromkeys(names))
+    fields = (declared_fields(scope.node) for scope in reversed(classes) if _keeps_fields(scope))
+    return list(dict.fromkeys(name for each in fields for name in each))
 
 
-def _keeps_fields(node: ast.ClassDef) -> bool:
+def _keeps_fields(scope: Scope) -> bool:
+    node = scope.node
+    if not isinstance(node, ast.ClassDef) or "__init__" in scope.bindings:
+        return False
     marks = [*node.decorator_list, *node.bases]
     names = [attribute_chain(item.func if isinstance(item, ast.Call) else item) or [""] for item in marks]
     return any(name[-1] == "dataclass" or name[-1].endswith(FIELD_BASES) for name in names)

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..source.project import Project
-from .commands import command_parameters, default_of_declaration
+from .class_fields import default_of_field
+from .commands import command_parameters
 from .identifiers import words_of
 from .limits import MAX_OPTION_FILES, MAX_OPTIONS
 from .names import ModuleNames, attribute_chain, names_of
@@ -27,8 +28,6 @@ SETTINGS = frozenset(
 """What is in the names of objects that hold a program's options."""
 NODE_ROOTS = ("_C", "__C", "C", "cfg", "config", "_CN")
 """What the roots of configuration trees are called (yacs and its relatives)."""
-FIELD_CALLS = frozenset(("field", "ib", "attrib", "Field", "PrivateAttr", "arg", "mutable_field"))
-"""Calls that stand for the default of a class's field: of dataclasses, attrs, pydantic, simple_parsing."""
 SCALARS = ("str", "int", "float", "bool")
 """Types of fields that a parser fills, where they have no default."""
 SWITCHES = {"store_true": False, "store_false": True}
@@ -245,9 +244,7 @@ def _fields(module: ModuleNames) -> Iterator[Option]:
             owner = module.scope_of(statement).node
             if receiver is not None or value is None or isinstance(owner, ast.Module) or _is_enumeration(owner):
                 continue
-            default: ast.expr | None = value
-            if isinstance(value, ast.Call) and (attribute_chain(value.func) or [""])[-1] in FIELD_CALLS:
-                default = default_of_declaration(value)
+            default = default_of_field(value)
             flags = (f"--{name}", f"--{name.replace('_', '-')}") if isinstance(statement, ast.AnnAssign) else ()
             annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else None
             yield Option(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ..python.class_fields import declared_fields
 from ..python.functions import FunctionTarget, called_function, class_of, lineage, named_function
 from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, names_of
 from ..python.scopes import last_name
@@ -261,8 +262,7 @@ class _Flow:
         found = class_of(self.project, module, call.func)
         alias: Alias | None = None
         if found is not None:
-            body: list[ast.stmt] = getattr(found[1].node, "body", [])
-            names = [ast.unparse(item.target) for item in body if isinstance(item, ast.AnnAssign)]
+            names = list(declared_fields(found[1].node))
             field = names[call.args.index(node)] if node in call.args[: len(names)] else field
             alias = AttributeAlias(*found, field) if field is not None and field in names else None
         elif field is not None and last_name(call.func) in NAMESPACES:

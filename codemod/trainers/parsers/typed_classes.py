@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ...python.bindings import only_value
+from ...python.class_fields import declared_fields
 from ...python.functions import class_of
-from ...python.names import ModuleNames, Scope, resolve
+from ...python.names import ModuleNames, resolve
 from ...source.project import Project
 from ..framework import Framework
 
@@ -107,19 +108,12 @@ def class_fields(project: Project, module: ModuleNames, node: ast.expr, depth: i
     if own is not None and isinstance(own[1].node, ast.ClassDef) and depth < MAX_BASES:
         inner, scope = own
         above = joined(class_fields(project, inner, base, depth + 1) for base in own[1].node.bases)
-        return Fields(above.names | frozenset(_annotated(scope)), above.frameworks, above.is_complete)
+        return Fields(above.names | declared_fields(scope.node).keys(), above.frameworks, above.is_complete)
     qualified = resolve(project, module, node) or ast.unparse(node)
     if qualified in PLAIN_BASES:
         return Fields(frozenset(), (), True)
     frameworks = tuple(item for item in project.frameworks if _makes(item, qualified))
     return Fields(frozenset(), frameworks, bool(frameworks))
-
-
-def _annotated(scope: Scope) -> Iterator[str]:
-    assert isinstance(scope.node, ast.ClassDef)
-    for statement in scope.node.body:
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            yield statement.target.id
 
 
 def _makes(framework: Framework, qualified: str) -> bool:

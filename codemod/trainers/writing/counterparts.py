@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from ...formats.text import Entry
 from ...model import Edit, EditRefused, InsertStatement, NameArgument, ReplaceExpression, SetArgument
 from ...purpose.imports import connected_modules
+from ...python.class_fields import declared_fields
 from ...python.identifiers import words_of
 from ...python.names import ModuleNames, names_of
 from ...python.options import SPEAKING, Option, options_in
@@ -190,8 +191,9 @@ class _Pair:
                 text = f"{_written(option.module, self._option(option.node, is_on))}\n"
             elif isinstance(option.node, ast.AnnAssign) and isinstance(statement, ast.ClassDef):
                 text = f"{self._other(option.name)}: {ast.unparse(option.node.annotation)} = {is_on}\n"
-                fields = [item for item in statement.body if isinstance(item, ast.AnnAssign)]
-                statement = fields[-1]  # behind the others: those before it may be passed by their place
+                *_, statement = declared_fields(
+                    statement
+                ).values()  # behind the others: those before it may be passed by their place
             else:
                 raise EditRefused("the option is declared in an unusual way")
             yield Edit(document.path, InsertStatement(document.span(statement), text, "after"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from ....codemod.model import Edit
 from ....codemod.purpose.files import purpose_of
+from ....codemod.python.class_fields import declared_fields, default_of_field
 from ....codemod.python.functions import all_bases
 from ....codemod.python.names import ModuleNames, names_of, resolve
 from ....codemod.source.project import Project
@@ -25,23 +26,14 @@ def moves(project: Project) -> Iterator[Move]:
     for document in project.python_documents((off,), ("class ",)) if off else ():
         module = names_of(project, document)
         for node in module.of_type(ast.ClassDef):
-            fields = _fields(node)
+            fields = declared_fields(node)
             asks = _is_on(fields.get(off)) and not _is_on(fields.get(on)) and not purpose_of(module.path).is_foreign
             if asks and _is_of_trainer(project, module, node):
                 yield _move(project, module, fields, off, on)
 
 
-def _fields(node: ast.ClassDef) -> Mapping[str, ast.AnnAssign]:
-    stated = (item for item in node.body if isinstance(item, ast.AnnAssign))
-    return {item.target.id: item for item in stated if isinstance(item.target, ast.Name)}
-
-
 def _value(field: ast.AnnAssign | None) -> ast.expr | None:
-    """The default, also as ``field(default=True)``."""
-    value = field.value if field is not None else None
-    if isinstance(value, ast.Call):
-        return next((item.value for item in value.keywords if item.arg == "default"), None)
-    return value
+    return default_of_field(field.value) if field is not None else None
 
 
 def _is_on(field: ast.AnnAssign | None) -> bool:

@@ -11,7 +11,8 @@ from ....codemod.proof.needs import RAISES
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.python.caught import is_caught
-from ....codemod.python.functions import class_of
+from ....codemod.python.class_fields import declared_fields
+from ....codemod.python.functions import all_bases, class_of, lineage
 from ....codemod.python.names import ModuleNames, Scope, last_name, names_of, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import APIS as AUTOCASTS
@@ -40,7 +41,8 @@ SIGNATURES = {
     **{name: ("device_type", *AUTOCASTS[name].names) for name in ENTERED},
 }
 """The keywords of each; a device for the old autocast is PF303's."""
-MAX_BASES = 6
+SIMPLE = (ast.AnnAssign, ast.Expr, ast.FunctionDef, ast.AsyncFunctionDef, ast.Assign, ast.Pass)
+"""Statements of a class body that add no field unseen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,33 +135,20 @@ def _of_project(project: Project, module: ModuleNames, call: ast.Call, item: ast
 def _accepted(project: Project, module: ModuleNames, func: ast.expr) -> _Accepted | None:
     """The fields of a dataclass of the project whose bases are all dataclasses of the project."""
     found = class_of(project, module, func)
-    if found is None:
+    classes = list(lineage(project, *found)) if found is not None else []
+    if found is None or len(list(all_bases(project, *found))) >= len(classes):
         return None
-    names = _fields(project, *found, hops=0)
-    return _Accepted(found[0], found[1].node, names) if names is not None else None
+    if not all(_only_has_fields(*item) for item in classes):
+        return None
+    names = frozenset(name for _, owner in classes for name in declared_fields(owner.node))
+    return _Accepted(found[0], found[1].node, names)
 
 
-def _fields(project: Project, module: ModuleNames, owner: Scope, hops: int) -> frozenset[str] | None:
+def _only_has_fields(module: ModuleNames, owner: Scope) -> bool:
     node = owner.node
-    if not isinstance(node, ast.ClassDef) or hops > MAX_BASES or node.keywords:
-        return None
-    if not _is_dataclass(module, node) or {"__init__", "__new__"} & set(owner.bindings):
-        return None
-    declared = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
-    names = {target.id for target in declared if isinstance(target, ast.Name)}
-    for base in node.bases:
-        found = class_of(project, module, base)
-        inherited = _fields(project, *found, hops=hops + 1) if found is not None else None
-        if inherited is None:
-            return None
-        names |= inherited
-    if any(not isinstance(item, SIMPLE) for item in node.body):
-        return None
-    return frozenset(names)
-
-
-SIMPLE = (ast.AnnAssign, ast.Expr, ast.FunctionDef, ast.AsyncFunctionDef, ast.Assign, ast.Pass)
-"""Statements of a class body that add no field unseen."""
+    if not isinstance(node, ast.ClassDef) or node.keywords or not _is_dataclass(module, node):
+        return False
+    return not {"__init__", "__new__"} & set(owner.bindings) and all(isinstance(item, SIMPLE) for item in node.body)
 
 
 def _is_dataclass(module: ModuleNames, node: ast.ClassDef) -> bool:
