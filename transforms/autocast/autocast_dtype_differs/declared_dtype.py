@@ -1,4 +1,7 @@
-"""What a project says elsewhere about the dtype that an ``autocast()`` without one should compute in."""
+"""What a project says elsewhere about the dtype that an ``autocast()`` without one should compute in.
+
+Where the region belongs to a training step that some run reaches, and is not one of several.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,35 @@ from dataclasses import dataclass
 from functools import partial
 
 from ....codemod.model import Place
-from ....codemod.purpose.steps import calls_beside, function_scope, is_evaluation, is_in_context
+from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.purpose.regimes import speaks_of_precision
+from ....codemod.purpose.steps import (
+    MAX_OTHERS,
+    alternatives,
+    calls_beside,
+    entered,
+    function_scope,
+    is_crowded,
+    is_evaluation,
+    is_in_context,
+    says_evaluation,
+)
 from ....codemod.python.callers import callers_of
-from ....codemod.python.names import ModuleNames
-from ....codemod.python.paths import exclusive
+from ....codemod.python.names import FunctionNode, ModuleNames
+from ....codemod.python.paths import exclusive, guards
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.project import Project
 from ....codemod.torch.accelerators import accelerator_at
-from ....codemod.torch.autocast import Autocast, dtype_scenarios
+from ....codemod.torch.autocast import (
+    Autocast,
+    autocasts_in,
+    dtype_scenarios,
+    is_float32_island,
+    is_without_gradients,
+    training_autocasts,
+)
 from ....codemod.torch.dtypes import BF16, Constant, Scenario
 from ....codemod.torch.imported import torch_at
-from .chosen_regions import is_chosen
 from .compute_dtypes import (
     Named,
     bf16_is_asked_for,
@@ -29,7 +50,11 @@ from .compute_dtypes import (
     weights_used_in,
 )
 from .own_switch import own_switch
-from .training_regions import runs_in_training, training_regions
+
+BACKWARD = ("backward", "manual_backward")
+STEPS = ("training_step", "train_step", "compute_loss")
+"""Methods that a trainer calls for a training step, and that run no backward pass themselves."""
+MAX_CALLERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +227,79 @@ def _by_caller(project: Project, region: Autocast) -> Declared | None:
         )
         return Declared(_says(project, declaring), places, _text_for(project, declaring, region))
     return None
+
+
+# --- regions of which one is chosen -----------------------------------------------------------------------------------
+
+
+def is_chosen(project: Project, region: Autocast) -> bool:
+    """Whether the region is one branch or table entry of several, or runs for one precision only."""
+    if is_crowded(project, region) or any(item.dtype_node is not None for item in alternatives(project, region)):
+        return True
+    return is_behind_precision_test(project, region)
+
+
+def is_behind_precision_test(project: Project, region: Autocast) -> bool:
+    """Whether a test of the precision decides about the region; not where it is a switch (``enabled=args.fp16``)
+    that a region with another dtype has as well."""
+    tests = [test for test in _tests(region) if speaks_of_precision(project, region.module, test)]
+    return bool(tests) and not _asks_the_same(project, region, tests)
+
+
+def _tests(region: Autocast) -> list[ast.expr]:
+    tests = [guard.test for guard in guards(region.module, region.node)]
+    return [*tests, region.enabled_node] if region.enabled_node is not None else tests
+
+
+def _asks_the_same(project: Project, region: Autocast, tests: list[ast.expr]) -> bool:
+    switches = {_last_name(test) for test in tests}
+    for other in autocasts_in(project, region.module)[:MAX_OTHERS]:
+        differs = (other.dtype_node is None) != (region.dtype_node is None)
+        if differs and switches <= {_last_name(test) for test in _tests(other)}:
+            return True
+    return False
+
+
+def _last_name(test: ast.expr) -> str:
+    return ast.unparse(test).rpartition(".")[2]
+
+
+# --- regions of training ----------------------------------------------------------------------------------------------
+
+
+def training_regions(project: Project) -> dict[ModuleNames, tuple[Autocast, ...]]:
+    """The regions with a dtype, by file, in files that train; those that evaluate left out."""
+    return project.fact(_training_regions)
+
+
+def _training_regions(project: Project) -> dict[ModuleNames, tuple[Autocast, ...]]:
+    found: dict[ModuleNames, tuple[Autocast, ...]] = {}
+    for item in training_autocasts(project):
+        on_cuda = item.dtype_node is not None and item.device in ("cuda", None)
+        if on_cuda and not is_float32_island(project, item) and not is_evaluation(item):
+            found[item.module] = (*found.get(item.module, ()), item)
+    return found
+
+
+def runs_in_training(project: Project, region: Autocast) -> bool:
+    """Whether the region is part of a training step that something calls."""
+    if is_evaluation(region):
+        return False
+    places = [region.node, *(item.block for item in entered(region))]
+    return any(
+        _is_in_step(project, region.module, node, MAX_CALLERS) and is_reached(project, region.module, node)
+        for node in places
+    )
+
+
+def _is_in_step(project: Project, module: ModuleNames, node: ast.AST, hops: int) -> bool:
+    """Whether gradients are on, and the function of ``node``, or one that calls it, runs the backward pass."""
+    scope = function_scope(module, node)
+    if is_without_gradients(module, node) or says_evaluation(scope):
+        return False
+    if any(calls_beside(module, node, name) for name in BACKWARD) or getattr(scope.node, "name", "") in STEPS:
+        return True
+    if not hops or not isinstance(scope.node, FunctionNode):
+        return False
+    sites = callers_of(project, module, scope.node).sites
+    return any(_is_in_step(project, site.module, site.call, hops - 1) for site in sites)

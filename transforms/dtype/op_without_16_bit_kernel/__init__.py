@@ -29,24 +29,24 @@ a power of two or not written down; `stft` with a float32 window, whose product 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ....codemod.flow.encounters import applications
 from ....codemod.flow.frame import Application, place_of
 from ....codemod.half.half_here import is_told_apart
-from ....codemod.model import Finding, Fix, Rule
+from ....codemod.model import Edit, Finding, Fix, Rule
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.proof.verdicts import Trusted
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.proved_reach import can_run
+from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP16, Dtype
 from ....codemod.torch.imported import torch_at
 from ....codemod.torch.tables.kernels import WITHOUT_KERNELS
 from ....codemod.torch.tables.operations import operation
 from ..clashes import name_of
-from .float_around import float_around
 from .half_operands import HalfOperand, Origin, half_operand
 from .kernel_gaps import INTERPOLATION, gaps, gaps_on, is_widened, odd_size, pins_of
 
@@ -125,6 +125,15 @@ def _tensors(item: Application, operand: ast.expr) -> list[ast.expr]:
     keywords = {entry.keyword for entry in known.operands}
     found = [node for index, node in enumerate(item.node.args) if index in taking]
     return found + [entry.value for entry in item.node.keywords if entry.arg in keywords]
+
+
+# --- the cast around an operation -------------------------------------------------------------------------------------
+
+
+def float_around(module: ModuleNames, call: ast.Call, tensors: Sequence[ast.expr], result: str) -> tuple[Edit, ...]:
+    """Append ``.float()`` to each of ``tensors`` (parts of ``call``), and ``.to(result)`` to the call."""
+    edits = [module.append(node, ".float()") for node in tensors]
+    return (*edits, module.append(call, f".to({result})")) if result else tuple(edits)
 
 
 rule = Rule.of("PF211", check, depends_on=("profile",))

@@ -1,4 +1,7 @@
-"""Which 16-bit types the operand of an operation can have, and what says so."""
+"""Which 16-bit types the operand of an operation can have, and what says so.
+
+A region around the model's call covers the code of its forward pass.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import ast
 from dataclasses import dataclass
 from enum import Enum
 
+from ....codemod.flow.classes import ProjectClass, is_torch_module
 from ....codemod.flow.frame import Application, Autocasting
 from ....codemod.flow.lattice import Atom, Kind, Made, Role, Value
 from ....codemod.half.atom_places import atom_places, steps_can_run
 from ....codemod.half.half_here import Half, half_here
 from ....codemod.model import Place
+from ....codemod.purpose.entered import regions_around
 from ....codemod.purpose.runs import runs_around
 from ....codemod.python.bindings import reaching
+from ....codemod.python.callers import callers_of
 from ....codemod.python.functions import FunctionTarget
 from ....codemod.python.names import FunctionNode, ModuleNames, parameters_of
 from ....codemod.releases.pins import allowed
@@ -20,8 +26,14 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import HALVES, Dtype
 from ....codemod.torch.entering_calls import sites_of
 from ....codemod.torch.tables.operations import operation
-from .forward_code import is_in_forward
 from .kernel_gaps import INTERPOLATION
+
+MAX_STEPS = 2
+"""How many callers up a plain function is looked for in a forward pass."""
+_BEFORE_TRAINING = ("init", "reset", "load", "merge", "build", "export", "convert", "from_")
+_OUTSIDE = ("loss", "losses", "criterion", "metric", "metrics", "eval", "optim", "optimizer", "visualize", "viz")
+"""Words of files and classes whose code projects run outside of the region, or in float32, as often as not."""
+
 
 INTERPOLATION_IN_FLOAT32_SINCE = "2.3"
 """The PyTorch from which on CUDA's autocast computes interpolations in float32."""
@@ -157,3 +169,33 @@ def _parameter_of(module: ModuleNames, function: FunctionNode, node: ast.expr) -
         return None
     bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
     return node.id if all(item.kind == "parameter" for item in bindings) else None
+
+
+# --- what runs in a forward pass --------------------------------------------------------------------------------------
+
+
+def is_in_forward(project: Project, module: ModuleNames, node: ast.AST, steps: int = 0) -> bool:
+    """Whether ``node`` runs inside an autocast region of its function, or in the forward pass of a module."""
+    if next(regions_around(project, module, node), None) is not None:
+        return True
+    function = module.scope_of(node).function.node
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or _is_outside(module, node):
+        return False
+    owner = module.scope_of(function).enclosing_class
+    if owner is not None:
+        is_module = is_torch_module(project, ProjectClass(module, owner))
+        return is_module and not any(word in function.name for word in _BEFORE_TRAINING)
+    return steps < MAX_STEPS and _is_called_in_forward(project, module, function, steps)
+
+
+def _is_called_in_forward(project: Project, module: ModuleNames, function: FunctionNode, steps: int) -> bool:
+    sites = callers_of(project, module, function).sites
+    return any(is_in_forward(project, site.module, site.call, steps + 1) for site in sites)
+
+
+def _is_outside(module: ModuleNames, node: ast.AST) -> bool:
+    owner = module.scope_of(node).enclosing_class
+    names = [*module.document.path.removesuffix(".py").split("/")]
+    names += [owner.node.name] if owner is not None and isinstance(owner.node, ast.ClassDef) else []
+    words = {word for name in names for word in name.lower().split("_")}
+    return not words.isdisjoint(_OUTSIDE) or any(name.endswith(("Loss", "Criterion", "Metric")) for name in names)

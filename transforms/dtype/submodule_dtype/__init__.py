@@ -36,17 +36,20 @@ and a module that are cast in branches of the same test; places that no run come
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ....codemod.flow.frame import Meeting
 from ....codemod.flow.lattice import Made, Role
 from ....codemod.model import Finding, Fix, Rule
+from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 from ..casts import module_fix, operand_fix, producer_fix
 from ..clashes import Family, clashes, evidence, name_of
 from ..seen_clashes import seen_message
 from .parts import PartInFloat32, parts_in_float32
-from .same_test import hang_on_one_test
+
+CASTS = ("to", "half", "bfloat16", "float")
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -101,6 +104,36 @@ def fixes(project: Project, meeting: Meeting) -> list[Fix]:
     else:
         found = [operand_fix(project, meeting)]
     return [fix for fix in found if fix is not None]
+
+
+# --- casts under the same test ----------------------------------------------------------------------------------------
+
+
+def hang_on_one_test(meeting: Meeting) -> bool:
+    """Whether what decides about the value's cast decides about the module's as well.
+
+    Which branch of the one goes with which of the other is not asked: the code looked at that test twice.
+    """
+    operand, call = meeting.odd.node, meeting.node
+    if operand is not meeting.meant.node or not isinstance(operand, ast.Name) or not isinstance(call, ast.Call):
+        return False
+    module = meeting.module
+    of_value = _tests(module, (item.node for item in module.scope_of(operand).lookup(operand.id)))
+    return not of_value.isdisjoint(_tests(module, _casts(module, call.func)))
+
+
+def _casts(module: ModuleNames, called: ast.expr) -> Iterator[ast.Call]:
+    """The calls that cast the module, or the object that holds it."""
+    chain = attribute_chain(called) or []
+    owners = {".".join(chain[:count]) for count in range(1, len(chain) + 1)} - {"self"}
+    for call in (call for name in CASTS for call in module.calls_by_name.get(name, [])):
+        if isinstance(call.func, ast.Attribute) and ".".join(attribute_chain(call.func.value) or []) in owners:
+            yield call
+
+
+def _tests(module: ModuleNames, nodes: Iterable[ast.AST]) -> set[str]:
+    """What is asked on the way to any of these places; ``x is None`` and ``x is not None`` ask the same."""
+    return {text for node in nodes for guard in guards(module, node) for text, _ in guard.facts}
 
 
 rule = Rule.of("PF204", check)

@@ -47,9 +47,8 @@ from ....codemod.torch.clipping import Clip, clips_of
 from ....codemod.torch.scaler_steps import ScalerStep, may_unscale, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 from .accelerated import clips_past_accelerator
-from .clipping_hooks import clipping_hooks
 from .lightning_clips import clips_before_lightning
-from .scaled_norms import norms_of
+from .scaled_norms import clipping_hooks, norms_of
 from .unscale_insertion import unscale_before
 
 SWITCH_WORDS = {"scaler", "amp", "fp16", "float16", "half", "mixed", "precision", "autocast"}

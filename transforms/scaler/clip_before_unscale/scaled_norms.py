@@ -1,4 +1,7 @@
-"""Norms of gradients that are read while the gradients are scaled, for a log or a limit of the project's own."""
+"""Norms of gradients that are read while the gradients are scaled, for a log or a limit of the project's own.
+
+And hooks of parameters that clip gradients: a backward pass of a scaled loss calls them with scaled gradients.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,15 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.python.functions import called_function
-from ....codemod.python.names import ModuleNames
+from ....codemod.python.names import FunctionNode, ModuleNames, parameters_of
 from ....codemod.python.paths import calls_of
 from ....codemod.source.project import Project
 from ....codemod.torch.clipping import Clip, calls_within, clips_itself, is_gradient
 from ....codemod.torch.scaler_steps import ScalerStep
+from ....codemod.torch.scalers import Scaler
+
+CLAMPS = ("torch.clamp", "torch.clip")
+METHODS = ("clamp", "clamp_", "clip", "clip_")
 
 NORMS = ("torch.norm", "torch.linalg.norm", "torch.linalg.vector_norm")
 CHECKS = ("isfinite", "isnan", "isinf")
@@ -50,3 +57,30 @@ def _only_checked(module: ModuleNames, call: ast.Call) -> bool:
     reads = [node for node in module.name_loads.get(target.id, []) if module.scope_of(node) is scope]
     parents = [module.parents[node] for node in reads]
     return all(isinstance(item, ast.Call) and ast.unparse(item.func).rpartition(".")[2] in CHECKS for item in parents)
+
+
+# --- hooks ------------------------------------------------------------------------------------------------------------
+
+
+def clipping_hooks(scaler: Scaler) -> Iterator[tuple[ModuleNames, ast.Call]]:
+    """The hooks in the files that scale with ``scaler`` whose whole result is the clamped gradient."""
+    for module in dict.fromkeys(use.module for use in scaler.uses_of("scale")):
+        for call in module.calls_by_name.get("register_hook", []):
+            if call.args and _clamps(module, call.args[0]):
+                yield module, call
+
+
+def _clamps(module: ModuleNames, hook: ast.expr) -> bool:
+    function: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef | None
+    if isinstance(hook, ast.Name):
+        functions = [item.node for item in module.scope_of(hook).lookup(hook.id) if isinstance(item.node, FunctionNode)]
+        last = functions[0].body[-1] if len(functions) == 1 else None
+        result, function = (last.value if isinstance(last, ast.Return) else None), functions[0] if functions else None
+    else:
+        result, function = (hook.body, hook) if isinstance(hook, ast.Lambda) else (None, None)
+    parameters = parameters_of(function) if function is not None else []
+    if not parameters or not isinstance(result, ast.Call):
+        return False
+    method = result.func.value if isinstance(result.func, ast.Attribute) and result.func.attr in METHODS else None
+    clamped = result.args[0] if module.qualified(result.func) in CLAMPS and result.args else method
+    return isinstance(clamped, ast.Name) and clamped.id == parameters[0].arg

@@ -42,20 +42,116 @@ tests.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Finding, Rule
+from ....codemod.model import Draft, Finding, Place, Rule
+from ....codemod.proof.needs import RAISES
+from ....codemod.proof.proving import proved
+from ....codemod.purpose.given import is_given
+from ....codemod.python.conditions import conditions_in
+from ....codemod.python.names import ModuleNames, names_of, resolve
+from ....codemod.releases.pins import VersionRange, allowed
 from ....codemod.source.project import Project
-from .chosen_together import loads_chosen_together
+from ....codemod.torch.api import LOADERS
+from ....codemod.torch.dtype_values import scenarios_of
+from ....codemod.torch.dtypes import FP16, Scenario
+from ....codemod.trainers.framework import FAMILIES
+from ....codemod.trainers.reading.precision import Compute
+from ....codemod.trainers.reading.scopes import TRUE
+from ....codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads
 from .forgotten_dtypes import forgotten_dtypes
 from .load_clashes import load_clashes
-from .load_keywords import unknown_keywords
+
+SINCE = "4.56.0"
+OTHER_LIBRARIES = ("jax", "flax", "tensorflow", "numpy")
+"""A model that is given a dtype of these is none of PyTorch."""
+
+MESSAGE = (
+    "the choice that makes the model float16 has a GradScaler step it: the first step raises 'Attempting to unscale "
+    "FP16 gradients' [hf-fp16-weights-fp16-amp]"
+)
 
 
 def check(project: Project) -> Iterator[Finding]:
     for find in (load_clashes, loads_chosen_together, forgotten_dtypes, unknown_keywords):
         for draft in find(project):
             yield rule.found(*draft)
+
+
+# --- dtypes that are chosen together ----------------------------------------------------------------------------------
+
+
+def loads_chosen_together(project: Project) -> Iterator[Draft]:
+    """Where the project states a run that makes the choice, or nothing but its owner decides."""
+    for run in trained_loads(project):
+        load, node = run.load, run.load.node
+        aside = run.recast or run.frozen or run.adapted or run.by_accelerate or load.quantized or load.unsloth
+        if node is None or aside or run.precision.partitioned or run.precision.compute is not Compute.UNKNOWN:
+            continue
+        for scenario in scenarios_of(project, load.module, node):
+            switch = _switched_on(project, run, scenario)
+            if switch is not None:
+                places = (load.module.place(switch, "it switches on mixed precision in float16"), _trained(run))
+                yield Draft.at(load.module, node, MESSAGE, places)
+                break
+
+
+def _trained(run: TrainedLoad) -> Place:
+    return run.module.place(run.trainer, "the model is passed to the trainer here")
+
+
+def _switched_on(project: Project, run: TrainedLoad, loaded: Scenario) -> ast.expr | None:
+    """What certainly switches on float16 mixed precision where float16 weights are loaded, in a run that is given."""
+    module = run.load.module
+    if loaded.value != FP16 or not loaded.given or run.precision.module is not module:
+        return None
+    scope, conditions = run.precision.scope, conditions_in(project, module)
+    switches = (item for item in scope.effective() if FAMILIES.get(item.key.meaning(TRUE) or "") == "fp16")
+    tests = [argument[1] for item in switches if (argument := scope.argument(item)) is not None]
+    asked = next((test for test in tests if conditions.decide(test, loaded.given) is True), None)
+    return asked if asked is not None and is_given(project, module, loaded.given) else None
+
+
+# --- keywords of loads ------------------------------------------------------------------------------------------------
+
+
+def unknown_keywords(project: Project) -> Iterator[Draft]:
+    for document in project.checked_documents(LOADERS, ("transformers",), ("dtype",)):
+        versions = allowed(project, "transformers", document.path)
+        if versions is None or versions.may_reach(SINCE):
+            continue
+        module = names_of(project, document)
+        for call in _of_transformers(project, module):
+            yield from _at(project, module, call, versions)
+
+
+def _of_transformers(project: Project, module: ModuleNames) -> Iterator[ast.Call]:
+    for name in LOADERS:
+        for call in module.calls_by_name.get(name, []):
+            owner = (resolve(project, module, call.func) or "").split(".")
+            if owner[0] == "transformers" and len(owner) > 2 and _is_model(owner[-2]):
+                yield call
+
+
+def _is_model(name: str) -> bool:
+    if name.startswith(("Flax", "TF")):
+        return False  # these are given the dtype of another library, and always as dtype=
+    return name.startswith("AutoModel") or "For" in name or name.endswith("Model")
+
+
+def _at(project: Project, module: ModuleNames, call: ast.Call, versions: VersionRange) -> Iterator[Draft]:
+    keyword = next((item for item in call.keywords if item.arg == "dtype"), None)
+    if keyword is None or any(item.arg in (None, "torch_dtype") for item in call.keywords):
+        return
+    text = "pass torch_dtype, which this transformers release accepts"
+    if (module.qualified(keyword.value) or "").partition(".")[0] in OTHER_LIBRARIES:
+        return
+    fix = proved(project, "old-keyword", text, [module.name_argument(call, "dtype", "torch_dtype")], RAISES)
+    message = (
+        "the pinned transformers is older than 4.56 and has no 'dtype' here: TypeError, unexpected keyword argument"
+    )
+    yield Draft.at(module, keyword, message, tuple(versions.places[:1]), (fix,))
 
 
 rule = Rule.of("PF403", check)

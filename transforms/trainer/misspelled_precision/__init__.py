@@ -45,8 +45,7 @@ from collections.abc import Iterator
 
 from ....codemod.model import Finding, Rule
 from ....codemod.source.project import Project
-from .boolean_flags import wrong_truth_values
-from .inverted_switches import inverted_switches
+from .boolean_flags import inverted_switches, wrong_truth_values
 from .misspelled_deepspeed_keys import misspelled_deepspeed_keys
 from .misspelled_keywords import unknown_keywords, unknown_to_torch
 from .misspelled_torch_names import misspelled_torch_names
