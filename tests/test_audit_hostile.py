@@ -81,17 +81,17 @@ def test_a_table_that_is_a_fifo_does_not_block(tmp_path: Path) -> None:
     ],
 )
 def test_globs_take_no_more_than_a_moment(pattern: str, path: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert not stands_at(path, pattern)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize("program", ["*a" * 100 + "b", "*a *a *a *b", "*a*a*b"])
 def test_programs_take_no_more_than_a_moment(program: str) -> None:
     table = Framework("ours", "ours", (), Recognition(programs=(program,)), ())
-    start = time.perf_counter()
+    start = time.process_time()
     assert not runs_program(table, ["/a" * 900] * 20 + ["a" * 500_000])
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(

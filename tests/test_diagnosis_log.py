@@ -237,9 +237,9 @@ def test_a_deep_recursion_keeps_both_ends() -> None:
 def test_time_is_linear_in_the_bytes(unit: bytes) -> None:
     def seconds(size: int) -> float:
         data = unit * (size // len(unit) + 1)
-        begun = time.perf_counter()
+        begun = time.process_time()
         matches(read(data), ENTRIES)
-        return time.perf_counter() - begun
+        return time.process_time() - begun
 
     small, large = seconds(100_000), seconds(800_000)
     assert large < 20 * small + 0.5

@@ -321,10 +321,10 @@ def test_large_files_are_not_read(tmp_path: Path) -> None:
     tree(tmp_path, "a.py", "big.py")
     with (tmp_path / "big.py").open("wb") as file:
         file.truncate(100_000_000)
-    started = time.perf_counter()
+    started = time.process_time()
     project = Project.open([tmp_path])
     assert [document.path for document in project.python_documents()] == ["a.py"]
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     (skip,) = project.skipped
     assert skip.path == "big.py"
     assert "too large" in skip.reason
@@ -406,9 +406,9 @@ def test_odd_names(tmp_path: Path) -> None:
 def test_broken_ignore_files_do_no_harm(tmp_path: Path, data: bytes) -> None:
     tree(tmp_path, "keep.py")
     (tmp_path / ".gitignore").write_bytes(data)
-    started = time.perf_counter()
+    started = time.process_time()
     assert paths(tmp_path) == ["keep.py"]
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_huge_ignore_file_is_reported(tmp_path: Path) -> None:
@@ -422,9 +422,9 @@ def test_a_huge_ignore_file_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pattern", ["*a*a*a*a*a*a*a*a*a*b", "**/a/**/a/**/a/**/a/**/a/**/a/**/b", "*?*?*?*?*?*?*b"])
 def test_hostile_patterns_are_matched_in_linear_time(pattern: str) -> None:
     rules = IgnoreRules("", tuple(compile_patterns([pattern], lambda path, reason: None)))
-    started = time.perf_counter()
+    started = time.process_time()
     assert rules.verdict("/".join("a" * 200) + "/" + "a" * 250, False) is None
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 def test_deep_directories(tmp_path: Path) -> None:

@@ -443,11 +443,11 @@ def test_a_fifo_or_a_folder_is_no_settings_file(tmp_path: Path) -> None:
 
 def test_a_pyproject_that_takes_a_parser_long_is_read_quickly(run: Runner, tmp_path: Path) -> None:
     """300,000 parts of one key take tomllib minutes; rules that read the manifest meet the same file."""
-    start = time.perf_counter()
+    start = time.process_time()
     write_tree(tmp_path, {".git/HEAD": "", "a.py": LOOP})
     (tmp_path / "pyproject.toml").write_text("# precfix torch\n" + ".".join(["a"] * 300_000) + " = 1\n")
     assert run.found(tmp_path) == ["a.py:4 PF101"]
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_thousands_of_nested_settings_end(tmp_path: Path) -> None:
