@@ -21,7 +21,7 @@ from ..torch.dtype_values import scenarios_of
 from ..torch.dtypes import FP32, Dtype, Given, Scenario, Unknown, as_dtype
 from ..torch.weight_changes import may_change_back
 from ..trainers.reading.links import sources
-from ..trainers.reading.loads import load_at
+from ..trainers.reading.loads import as_read, load_at
 from ..trainers.reading.trained_loads import COMPOUND, Mention, is_below, may_recast, mentions, mentions_of
 from .built_half import built_in
 from .casts_of_each import cast_of_each
@@ -120,6 +120,7 @@ def _asked(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scena
     load = load_at(project, module, call)
     if load is None:
         return cast_values(project, module, call)
+    load = as_read(project, load)
     if load.quantized or load.unsloth:
         return ()
     stored = stored_dtype(project, load)

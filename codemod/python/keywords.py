@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .names import ModuleNames
@@ -63,30 +64,44 @@ def _written(module: ModuleNames, node: ast.expr) -> dict[str, ast.expr] | None:
 
 def _stored(module: ModuleNames, at: ast.Name) -> set[str] | None:
     """The keys under which something is stored in a dictionary after it was made; None where not all are known."""
-    found: set[str] = set()
+    found = {name for name, _, _ in stores_in(module, at)}
+    return {name for name in found if name is not None} if None not in found else None
+
+
+def stores_in(module: ModuleNames, at: ast.Name) -> Iterator[tuple[str | None, ast.expr | None, ast.stmt]]:
+    """What is stored in a dictionary after it was made: the key, the value and the statement, in source order.
+
+    A key is None where it is not known, a value where the entry may be left out or be another.
+    """
+    known = module.scope_of(at).lookup(at.id)
     for load in module.name_loads.get(at.id, []):
-        parent = module.parents[load]
-        if module.scope_of(load).lookup(at.id) is not module.scope_of(at).lookup(at.id):
-            continue
-        if isinstance(parent, ast.Attribute) and parent.attr in ("update", "pop", "setdefault", "clear"):
-            names = _names_given(module, module.parents[parent]) if parent.attr == "update" else None
-            if names is None:
-                return None
-            found |= names
-        if isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
-            key = parent.slice.value if isinstance(parent.slice, ast.Constant) else None
-            if not isinstance(key, str) or not isinstance(parent.ctx, ast.Store):
-                return None
-            found.add(key)
-    return found
+        if module.scope_of(load).lookup(at.id) is known:
+            yield from ((*item, module.statement_of(load)) for item in _stores_at(module, module.parents[load]))
 
 
-def _names_given(module: ModuleNames, call: ast.AST) -> set[str] | None:
-    """The names that a call is given values for; None where not all are known."""
+def _stores_at(module: ModuleNames, node: ast.AST) -> Iterator[tuple[str | None, ast.expr | None]]:
+    """What ``d["a"] = 1``, ``d.update(a=1)`` and ``d.pop("a")`` store; ``node`` is what is around ``d``."""
+    if isinstance(node, ast.Attribute) and node.attr in ("update", "pop", "setdefault", "clear"):
+        call = module.parents[node]
+        taken = call.args[:1] if isinstance(call, ast.Call) and node.attr in ("pop", "setdefault") else []
+        if node.attr == "update":
+            yield from _updates(module, call)
+        else:
+            yield _text(taken[0]) if taken else None, None
+    elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+        statement = module.parents[node]
+        yield _text(node.slice), statement.value if isinstance(statement, ast.Assign) else None
+
+
+def _text(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _updates(module: ModuleNames, call: ast.AST) -> Iterator[tuple[str | None, ast.expr | None]]:
+    """The names that a call is given values for, and these; None where not all are known."""
+    for argument in call.args if isinstance(call, ast.Call) else ():
+        yield from (entries_of(module, argument) or {None: None}).items()
+    for item in call.keywords if isinstance(call, ast.Call) else ():
+        yield item.arg, item.value
     if not isinstance(call, ast.Call):
-        return None
-    known = [entries_of(module, argument) for argument in call.args]
-    names = {item.arg for item in call.keywords if item.arg is not None}
-    if None in known or len(names) != len(call.keywords):
-        return None
-    return names.union(*(each for each in known if each is not None))
+        yield None, None

@@ -12,9 +12,9 @@ from ...codemod.half.launchers import is_held
 from ...codemod.purpose.decided import has_run, stated
 from ...codemod.purpose.files import is_test
 from ...codemod.purpose.proved_reach import is_reached
+from ...codemod.python.brought_entries import brought_keywords
 from ...codemod.python.creations import Creation, creations_of
 from ...codemod.python.functions import class_of, method_of
-from ...codemod.python.keywords import keywords_of
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP16, HALVES, Dtype
@@ -22,7 +22,6 @@ from ...codemod.trainers.reading.declarations import scope_of_call
 from ...codemod.trainers.reading.launched_loads import launched_loads
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.loads import Load
-from ...codemod.trainers.reading.precision import precision_of
 from ...codemod.trainers.reading.scopes import TextOrigin
 from ...codemod.trainers.reading.source import as_number
 from ...codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads, trainer_calls
@@ -38,6 +37,9 @@ RATES = {
 } | dict.fromkeys(("DPOConfig", "GRPOConfig", "KTOConfig", "RLOOConfig", "ORPOConfig", "CPOConfig"), 1e-06)
 """The default learning rates of transformers 5.24.0 and trl 1.16.0."""
 TABLES = ("hf_trainer", "trl")
+SHARDING = ("deepspeed", "fsdp", "fsdp_config")
+"""Arguments by which DeepSpeed or FSDP hold the weights."""
+DECIDING = (*SHARDING, "learning_rate", "optim", "optim_args", "fp16")
 OWN_OPTIMIZERS = ("create_optimizer", "create_optimizer_and_scheduler", "get_optimizer_cls_and_kwargs")
 """Methods by which a class of the project makes another optimizer than its arguments say."""
 WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", *AUTO)
@@ -76,7 +78,7 @@ def half_trainings(project: Project) -> Iterator[HalfTraining]:
 def _all(project: Project) -> Iterator[HalfTraining]:
     for document in project.python_documents(("Trainer(",)):
         module = names_of(project, document)
-        for call, model, arguments, adapted in () if is_test(document.path) else trainer_calls(module):
+        for call, model, arguments, adapted in () if is_test(document.path) else trainer_calls(project, module):
             if not adapted and _makes_optimizer(project, module, call):
                 yield from _of_trainer(project, module, call, model, arguments)
     for run in trained_loads(project):
@@ -121,19 +123,24 @@ def _is_whole(run: TrainedLoad) -> bool:
 def _training(project: Project, made: Creation, weights: HalfWeights) -> Iterator[HalfTraining]:
     """The training that an object of arguments asks for."""
     module, call = made.module, made.call
-    scope = scope_of_call(project, call)
-    given = keywords_of(module, call)
-    if scope is None or scope.framework.id not in TABLES or not given.complete or "optim_args" in given.values:
+    scope, found = scope_of_call(project, call), brought_keywords(project, module, call)
+    if scope is None or scope.framework.id not in TABLES or found is None or not found.uncertain.isdisjoint(DECIDING):
         return
-    if precision_of(project, scope).partitioned or any(_is_set(name, made) for name in ("learning_rate", "optim")):
+    given = found.values
+    held = any(name in given and not _is_off(given[name]) for name in SHARDING)
+    if held or "optim_args" in given or any(_is_set(name, made) for name in ("learning_rate", "optim")):
         return
-    scaled = given.values.get("fp16")
-    if weights.dtype == FP16 and scaled is not None and not (isinstance(scaled, ast.Constant) and not scaled.value):
+    scaled = given.get("fp16")
+    if weights.dtype == FP16 and scaled is not None and not _is_off(scaled):
         return  # the trainer's GradScaler refuses float16 gradients
-    optimizer = _optimizer(project, module, given.values.get("optim"))
-    rates = _rates(project, module, call, given.values.get("learning_rate"), weights)
+    optimizer = _optimizer(project, module, given.get("optim"))
+    rates = _rates(project, module, call, given.get("learning_rate"), weights)
     if optimizer is not None and rates:
-        yield HalfTraining(module, call, weights, rates, optimizer, given.values)
+        yield HalfTraining(module, call, weights, rates, optimizer, given)
+
+
+def _is_off(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
 
 
 def _is_set(attribute: str, made: Creation) -> bool:

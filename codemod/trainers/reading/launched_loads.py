@@ -38,7 +38,7 @@ def _launched_loads(project: Project) -> tuple[TrainedLoad, ...]:
     for document in project.python_documents(("HfArgumentParser", "TrlParser"), ("Trainer",)):
         precisions = [] if is_test(document.path) else list(_precisions(project, document.path))
         module = names_of(project, document)
-        for call, model, arguments, lora in trainer_calls(module) if precisions else ():
+        for call, model, arguments, lora in trainer_calls(project, module) if precisions else ():
             parsed = precisions if _is_parsed(project, module, arguments) else []
             for precision in parsed:
                 for run in loads_of_model(project, module, model, precision, call):

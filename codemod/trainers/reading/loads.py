@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...python.brought_entries import brought_keywords
 from ...python.callers import callers_of
-from ...python.keywords import Keywords, entries_of, keywords_of
+from ...python.keywords import Keywords, entries_of, keywords_of, stores_in
 from ...python.names import Binding, FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS
@@ -66,7 +67,7 @@ def _given(project: Project, module: ModuleNames, call: ast.Call) -> Keywords:
         bindings = module.scope_of(name).lookup(name.id) if isinstance(name, ast.Name) else []
         first = entries_of(module, bindings[0].value) if len(bindings) == 1 and bindings[0].value is not None else None
         first = _passed_on(project, module, bindings[0]) if len(bindings) == 1 and first is None else first
-        stored = set(_stored_keys(module, name.id)) if first is not None and isinstance(name, ast.Name) else {None}
+        stored = {key for key, _, _ in stores_in(module, name)} if first and isinstance(name, ast.Name) else {None}
         if first is None or not stored.isdisjoint({None, *LOAD_KEYS, *QUANTIZED_KEYS}):
             return given
         values |= first
@@ -86,16 +87,12 @@ def _passed_on(project: Project, module: ModuleNames, binding: Binding) -> dict[
     return {name: value for name, value in given.values.items() if name not in own} if given.complete else None
 
 
-def _stored_keys(module: ModuleNames, name: str) -> Iterator[str | None]:
-    """The keys that a file stores in a dictionary; None for one that is not known."""
-    for load in module.name_loads.get(name, []):
-        parent = module.parents[load]
-        if isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
-            yield str(parent.slice.value) if isinstance(parent.slice, ast.Constant) else None
-        elif isinstance(parent, ast.Attribute) and parent.attr in ("update", "pop", "setdefault", "clear"):
-            taken = module.parents[parent].args[:1] if isinstance(module.parents[parent], ast.Call) else []  # type: ignore[attr-defined]
-            named = parent.attr in ("pop", "setdefault") and taken and isinstance(taken[0], ast.Constant)
-            yield str(taken[0].value) if named else None
+def as_read(project: Project, load: Load) -> Load:
+    """The load with what functions, filters and merged dictionaries bring along: nothing to be changed for it alone."""
+    found = brought_keywords(project, load.module, load.call) if not (load.given.complete or load.sentence) else None
+    if found is None or not found.uncertain.isdisjoint((*LOAD_KEYS, *QUANTIZED_KEYS)):
+        return load
+    return _load(project, load.module, load.call, Keywords(found.values, True), unsloth=load.unsloth)
 
 
 def is_of_transformers(project: Project, load: Load) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ...purpose.files import is_test
+from ...python.brought_entries import brought_keywords
 from ...python.creations import Creation, ObjectName, creations_of
 from ...python.keywords import keywords_of
 from ...python.names import ModuleNames, attribute_chain, is_none, names_of
@@ -79,20 +80,22 @@ def _all_runs(project: Project) -> tuple[TrainedLoad, ...]:
 # --- trainer classes --------------------------------------------------------------------------------------------------
 
 
-def trainer_calls(module: ModuleNames) -> Iterator[tuple[ast.Call, ast.expr, ast.expr, bool]]:
+def trainer_calls(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ast.expr, ast.expr, bool]]:
     """The calls of trainers' classes: the model and the arguments that each is given, whether it may add adapters."""
     for call in (call for name, calls in module.calls_by_name.items() if name.endswith("Trainer") for call in calls):
-        given = keywords_of(module, call)
+        found = brought_keywords(project, module, call)
+        given = found.values if found is not None else keywords_of(module, call).values
         plain = [item for item in call.args if not isinstance(item, ast.Starred)]
-        model = given.values.get("model", plain[0] if plain else None)
-        arguments = given.values.get("args", plain[1] if len(plain) > 1 else None)
-        adapted = given.values.get("peft_config")
+        model = given.get("model", plain[0] if plain else None)
+        arguments = given.get("args", plain[1] if len(plain) > 1 else None)
+        adapted = given.get("peft_config")
         if model is not None and arguments is not None:
-            yield call, model, arguments, not given.complete or (adapted is not None and not is_none(adapted))
+            unknown = found is None or "peft_config" in found.uncertain
+            yield call, model, arguments, unknown or (adapted is not None and not is_none(adapted))
 
 
 def _of_trainers(project: Project, module: ModuleNames) -> Iterator[TrainedLoad]:
-    for call, model, arguments, lora in trainer_calls(module):
+    for call, model, arguments, lora in trainer_calls(project, module):
         made_by = creations_of(project, module, arguments)
         precision = _precision(project, made_by[0]) if len(made_by) == 1 else None
         if precision is not None:

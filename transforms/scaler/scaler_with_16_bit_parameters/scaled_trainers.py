@@ -48,7 +48,7 @@ def scaled_parts(project: Project) -> Iterator[ScaledPart]:
     seen: set[ast.AST] = set()
     for document in project.python_documents(("Trainer(",)):
         module = names_of(project, document)
-        for call, model, arguments, _ in () if is_test(document.path) else trainer_calls(module):
+        for call, model, arguments, _ in () if is_test(document.path) else trainer_calls(project, module):
             if not (module.qualified(call.func) or "").startswith("transformers."):
                 continue
             reason = _asked(project, module, arguments) or _launched(project, module)
