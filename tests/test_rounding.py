@@ -200,6 +200,19 @@ def test_a_step_moves_few_weights_however_they_became_bfloat16(name: str) -> Non
     assert float((after != before).float().mean()) < 0.5
 
 
+@pytest.mark.parametrize(
+    ("case", "name", "least", "most"),
+    [
+        ("scheduled", "lowered", 0.0, 0.5),
+        ("scheduled", "raised", 0.0, 0.5),
+        ("silent-scheduled", "one_cycle", 0.9, 1.0),
+    ],
+)
+def test_a_step_is_as_large_as_the_peak_of_a_schedule_allows(case: str, name: str, least: float, most: float) -> None:
+    train = function_of(text_of(f"updates-lost-in-16-bit-weights/{case}"), name)
+    assert least <= train(torch.eye(128).split(16)) <= most
+
+
 @pytest.mark.parametrize("name", ["by_state", "by_list", "by_target"])
 def test_averages_of_states_lists_and_targets_stay(name: str) -> None:
     loader = [torch.randn(4, 8, dtype=torch.bfloat16)] * 20

@@ -24,6 +24,7 @@ from .benchmarks import only_measures
 from .grids import loses_updates
 from .optimizer_table import Row, row_of_optimizer
 from .parameter_groups import rates_of_groups
+from .schedules import schedules_of, stated_peak
 from .stated_numbers import Stated, stated_numbers
 
 WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", "getattr(torch", *AUTO)
@@ -90,6 +91,10 @@ def _in_file(project: Project, document: Document) -> tuple[HalfOptimizer, ...]:
 
 def rates_of(project: Project, item: HalfOptimizer) -> tuple[Stated, ...]:
     """The learning rates of groups and runs; none where one of them is not known."""
+    peaks = stated_peak(project, item.module, list(schedules_of(item.module, item.call)))
+    if peaks:
+        found = [_rates(project, item, node) for node in peaks]
+        return tuple(rate for each in found for rate in each) if all(found) else ()
     node = item.given.get("lr") or (item.call.args[1] if len(item.call.args) > 1 else None)
     found = [_rates(project, item, each or node) for each in rates_of_groups(item.module, item.parameters)]
     return tuple(rate for each in found for rate in each) if all(found) else ()

@@ -40,6 +40,7 @@ TABLES = ("hf_trainer", "trl")
 SHARDING = ("deepspeed", "fsdp", "fsdp_config")
 """Arguments by which DeepSpeed or FSDP hold the weights."""
 DECIDING = (*SHARDING, "learning_rate", "optim", "optim_args", "fp16")
+SCHEDULE = "lr_scheduler_type"
 OWN_OPTIMIZERS = ("create_optimizer", "create_optimizer_and_scheduler", "get_optimizer_cls_and_kwargs")
 """Methods by which a class of the project makes another optimizer than its arguments say."""
 WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", *AUTO)
@@ -63,6 +64,12 @@ def is_run(project: Project, item: HalfOptimizer | HalfTraining) -> bool:
     return has_run(project, item.module, item.call, item.weights.decided) and is_reached(
         project, item.module, item.call
     )
+
+
+def is_constant(item: HalfTraining) -> bool:
+    """Whether the rate stays as it is; by default a trainer lowers it step by step."""
+    named = item.given.get(SCHEDULE)
+    return named is not None and "constant" in ast.unparse(named).lower()
 
 
 def half_trainings(project: Project) -> Iterator[HalfTraining]:
@@ -187,4 +194,6 @@ def _launched(project: Project, run: TrainedLoad) -> Iterator[HalfTraining]:
         return
     rate = Stated(value, origin.config.place(entry, f"the learning rate is {value:g} here"))
     name = str(optimizer.value) if optimizer is not None else "adamw_torch"
-    yield HalfTraining(run.module, run.trainer, weights, (rate,), name, {})
+    kind = named.get(SCHEDULE)
+    given: dict[str, ast.expr] = {SCHEDULE: ast.Constant(str(kind.value))} if kind is not None else {}
+    yield HalfTraining(run.module, run.trainer, weights, (rate,), name, given)

@@ -46,7 +46,8 @@ of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-tru
 (`torch.set_default_dtype(torch.bfloat16)`) counts for what is made after it. Options count with the values that launch
 lines (those of read-mes too), files or defaults give them, tests of the machine as on a GPU that has bfloat16;
 `torch_dtype="auto"` with names of checkpoints that are known. The rate is one of those runs: of the launch line that
-makes the weights 16-bit where one does, else from the lowest to the highest at which updates are lost. Of a class that
+makes the weights 16-bit where one does, else from the lowest to the highest at which updates are lost; under a schedule
+its peak, which a cycle (`OneCycleLR`, `CyclicLR`) states itself. Of a class that
 a table, a function or `getattr` picks, all that it can be have to lose updates. A launch by accelerate counts where it
 says `--multi_gpu`: otherwise a user's own configuration may name DeepSpeed.
 
@@ -75,34 +76,39 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
 from ..grids import loses_updates, share_moved, share_of_adapter_moved
 from ..half_optimizers import HalfOptimizer, half_optimizers, rates_of
+from ..schedules import schedules_of
 from ..stated_numbers import Stated, ends
-from ..trained_half import HalfTraining, half_trainings, is_run
+from ..trained_half import HalfTraining, half_trainings, is_constant, is_run
 from .half_settings import half_settings
+
+PEAK = ", the peak of a schedule"
 
 
 def check(project: Project) -> Iterator[Finding]:
     for item in half_optimizers(project):
-        losing = [rate for rate in rates_of(project, item) if item.loses_at(rate.value)] if item.row.by_lr else []
+        rates = rates_of(project, item) if item.row.by_lr else ()
+        losing = [rate for rate in rates if rate.value > 0 and item.loses_at(rate.value)]
         if losing and is_run(project, item):
-            yield _at(item, item.name, losing)
+            yield _at(item, item.name, losing, is_peak=any(schedules_of(item.module, item.call)))
     for training in half_trainings(project):
         losing = [rate for rate in training.rates if loses_updates(rate.value, training.weights.dtype)]
         if losing and is_run(project, training):
-            yield _at(training, training.optimizer, losing)
+            yield _at(training, training.optimizer, losing, is_peak=not is_constant(training))
     for setting in half_settings(project):
         if loses_updates(setting.rate.value, setting.dtype):
             weights = HalfWeights("the model", setting.dtype, setting.place)
-            message = _message(setting.optimizer, weights, (setting.rate,))
+            message = _message(setting.optimizer, weights, (setting.rate,), is_peak=False)
             yield rule.found(setting.place.saying(message), (setting.rate.place,), _choices(weights))
 
 
-def _at(item: HalfOptimizer | HalfTraining, optimizer: str, losing: Sequence[Stated]) -> Finding:
+def _at(item: HalfOptimizer | HalfTraining, optimizer: str, losing: Sequence[Stated], *, is_peak: bool) -> Finding:
     rates, weights = ends(losing), item.weights
     evidence = (*weights.places, *(rate.place for rate in rates))
-    return rule.at(item.module, item.call, _message(optimizer, weights, rates), evidence, _choices(weights))
+    message = _message(optimizer, weights, rates, is_peak=is_peak)
+    return rule.at(item.module, item.call, message, evidence, _choices(weights))
 
 
-def _message(optimizer: str, weights: HalfWeights, rates: Sequence[Stated]) -> str:
+def _message(optimizer: str, weights: HalfWeights, rates: Sequence[Stated], *, is_peak: bool) -> str:
     trained, size, long = "weights", "weights of the usual size (standard deviation 0.02)", ""
     share = share_of_adapter_moved if weights.adapted else share_moved
     if weights.adapted:
@@ -111,7 +117,7 @@ def _message(optimizer: str, weights: HalfWeights, rates: Sequence[Stated]) -> s
     moved = " to ".join(dict.fromkeys(_percent(share(rate.value, weights.dtype)) for rate in rates))
     return (
         f"{optimizer} steps the {weights.dtype.name} {trained} of {weights.name}"
-        f" at lr {' to '.join(f'{rate.value:g}' for rate in rates)}:"
+        f" at lr {' to '.join(f'{rate.value:g}' for rate in rates)}{PEAK if is_peak else ''}:"
         f" a step moves {moved} of {size}, in float32 all{long}; the rest of the update is rounded away:"
         f" keep {trained} in float32 under autocast{', or round at random' if weights.dtype == BF16 else ''}"
     )

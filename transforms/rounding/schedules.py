@@ -1,0 +1,48 @@
+"""Schedules of the learning rate: what they multiply with, and those that state the rate themselves."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...codemod.python.names import ModuleNames, attribute_chain, resolve
+from ...codemod.source.project import Project
+
+PEAKS = {"torch.optim.lr_scheduler.OneCycleLR": 1, "torch.optim.lr_scheduler.CyclicLR": 2}
+"""Schedules that ignore the optimizer's rate, and where among their arguments their largest one stands."""
+ARGUMENT = "max_lr"
+
+
+def schedules_of(module: ModuleNames, optimizer: ast.Call) -> Iterator[ast.Call]:
+    """The calls of the same file that make a schedule for an optimizer."""
+    statement = module.statement_of(optimizer)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    names = {ast.unparse(item) for item in targets if isinstance(item, ast.Name | ast.Attribute)}
+    for call in module.calls:
+        given = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "optimizer")]
+        named = any(isinstance(item, ast.Name | ast.Attribute) and ast.unparse(item) in names for item in given)
+        if named and _makes_schedule(call) and _is_near(module, optimizer, call):
+            yield call
+
+
+def _makes_schedule(call: ast.Call) -> bool:
+    name = (attribute_chain(call.func) or [""])[-1]
+    return "schedule" in name.lower() or name.endswith(("LR", "ReduceLROnPlateau"))
+
+
+def _is_near(module: ModuleNames, optimizer: ast.Call, schedule: ast.Call) -> bool:
+    """Whether both stand in one function, or in one class, where attributes are the same."""
+    here, there = module.scope_of(optimizer), module.scope_of(schedule)
+    owner = here.enclosing_class
+    return here.function is there.function or (owner is not None and owner is there.enclosing_class)
+
+
+def stated_peak(project: Project, module: ModuleNames, schedules: list[ast.Call]) -> list[ast.expr | None]:
+    """The rates that cycles state in place of the optimizer's; None for one that is not seen."""
+    found: list[ast.expr | None] = []
+    for call in schedules:
+        place = PEAKS.get(resolve(project, module, call.func) or "")
+        if place is not None:
+            named = [item.value for item in call.keywords if item.arg == ARGUMENT]
+            found += (named or call.args[place : place + 1] or [None])[:1]
+    return found
