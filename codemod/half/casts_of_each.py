@@ -5,16 +5,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from ..python.bindings import only_value
 from ..python.names import ModuleNames, attribute_chain
 from ..torch.api import CASTS
 
-ALL = ("parameters", "modules")
+ALL = ("parameters", "named_parameters", "modules", "named_modules")
+ADAPTERS = ("lora", "adapter")
 
 
 def cast_of_each(module: ModuleNames, statement: ast.stmt, name: str) -> ast.Call | None:
-    """The cast that ``for p in model.parameters(): p.data = p.data.half()`` or ``model.apply(f)`` does to all parts."""
+    """The cast that ``for p in model.parameters(): p.data = p.data.half()`` or ``model.apply(f)`` does to all parts.
+
+    Also to all that are trained: ``if p.requires_grad``, or adapters by their names.
+    """
     if isinstance(statement, ast.For) and _is_over(statement.iter, name, ALL):
-        return _only_cast(statement.body)
+        return _only_cast(_of_trained(statement))
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call) or not _is_method(call, name, ("apply",)) or len(call.args) != 1:
         return None
@@ -24,6 +29,48 @@ def cast_of_each(module: ModuleNames, statement: ast.stmt, name: str) -> ast.Cal
     bindings = module.scope_of(given).lookup(given.id) if isinstance(given, ast.Name) else []
     function = bindings[0].node if len(bindings) == 1 else None
     return _only_cast(function.body) if isinstance(function, ast.FunctionDef) else None
+
+
+def is_of_adapters(statement: ast.stmt) -> bool:
+    """Whether a loop casts only what is named like an adapter."""
+    tests = [item.test for item in getattr(statement, "body", ()) if isinstance(item, ast.If)]
+    return any(_names_adapters(test) for test in tests)
+
+
+def _of_trained(loop: ast.For) -> Sequence[ast.stmt]:
+    """What the loop does to each weight that is trained; its body where it makes no difference between them."""
+    only = loop.body[0] if len(loop.body) == 1 else None
+    if not isinstance(only, ast.If) or only.orelse:
+        return loop.body
+    tests = only.test.values if isinstance(only.test, ast.BoolOp) and isinstance(only.test.op, ast.And) else [only.test]
+    trained = all(_names_adapters(item) or _asks_gradients(item) for item in tests)
+    return only.body if trained else ()
+
+
+def _names_adapters(test: ast.expr) -> bool:
+    """``"lora_" in name``."""
+    word = test.left if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In) else None
+    return isinstance(word, ast.Constant) and any(item in str(word.value).lower() for item in ADAPTERS)
+
+
+def _asks_gradients(test: ast.expr) -> bool:
+    return isinstance(test, ast.Attribute) and test.attr == "requires_grad"
+
+
+def assigned_state(module: ModuleNames, statement: ast.stmt, name: str) -> ast.expr | None:
+    """The state whose tensors take the place of the weights: ``model.load_state_dict(state, assign=True)``."""
+    for call in (item for item in ast.walk(statement) if isinstance(item, ast.Call) and item.args):
+        given = {item.arg: item.value for item in call.keywords}
+        assigns = isinstance(given.get("assign"), ast.Constant) and given["assign"].value  # type: ignore[attr-defined]
+        if assigns and _is_method(call, name, ("load_state_dict",)):
+            return only_value(module, call.args[0]) or call.args[0]
+    return None
+
+
+def cast_of_state(state: ast.expr) -> ast.Call | None:
+    """The cast in ``{name: value.half() for name, value in state.items()}``."""
+    value = state.value if isinstance(state, ast.DictComp) and not state.generators[0].ifs else None
+    return value if isinstance(value, ast.Call) and _is_cast(value) else None
 
 
 def _is_over(node: ast.expr, name: str, methods: Sequence[str]) -> bool:

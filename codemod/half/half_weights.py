@@ -17,6 +17,7 @@ from ..source.project import Project
 from ..torch.dtypes import Dtype, Scenario
 from ..torch.weight_changes import may_change_back
 from .lightning_weights import made_half_by_fabric, made_half_by_lightning
+from .parts_of_loads import models_made
 from .weight_changes import Change, changes_of, is_cast
 from .weight_states import State, half_after
 
@@ -73,7 +74,7 @@ def half_weights(
     if isinstance(model, ast.Name) and model.id == "self":
         return _of_receiver(project, module, before, later=later)
     ways: dict[ast.Call, list[Creation]] = {}
-    for made in _unsharded(project, creations_of(project, module, model)) or _of_cast(module, model, before):
+    for made in _unsharded(project, models_made(project, module, model)) or _of_cast(module, model, before):
         ways.setdefault(made.call, []).append(made)
     found = [changes_of(project, module, made_by, before, later=later) for made_by in ways.values()]
     found = [list(_under(known, each, function_of(module, before))) for each in found]

@@ -24,7 +24,7 @@ from ..trainers.reading.links import sources
 from ..trainers.reading.loads import as_read, load_at
 from ..trainers.reading.trained_loads import COMPOUND, Mention, is_below, may_recast, mentions, mentions_of
 from .built_half import built_in
-from .casts_of_each import cast_of_each
+from .casts_of_each import assigned_state, cast_of_each, cast_of_state, is_of_adapters
 from .checkpoints import stored_dtype
 from .default_dtypes import setter_of
 
@@ -220,9 +220,13 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
         yield from _of_statement(project, inner, known)
     given = _guards(project, module, statement)
     cast = statement.value if isinstance(statement, ast.Expr) else None
-    each = cast_of_each(module, statement, name)
+    each, state = cast_of_each(module, statement, name), assigned_state(module, statement, name)
     if each is not None:
-        yield Change(module, statement, cast_values(project, module, each), given)
+        values = cast_values(project, module, each)
+        yield Change(module, statement, values, given, is_adapter=is_of_adapters(statement))
+    elif state is not None:
+        inside = cast_of_state(state)
+        yield Change(module, statement, cast_values(project, module, inside) if inside else (), given)
     elif isinstance(cast, ast.Call) and is_cast(cast, name):
         asked = ((call, cast_values(project, module, call)) for call in _chained(cast))
         call, values = next((item for item in asked if item[1] != KEPT), (cast, KEPT))
@@ -262,12 +266,13 @@ def _of_freezing(module: ModuleNames, statement: ast.stmt, given: tuple[Given, .
 
 
 def _is_new_part(statement: ast.stmt, name: str) -> bool:
-    """``model.head = nn.Linear(...)``: float32, whatever the model is."""
+    """``model.head = nn.Linear(...)`` is float32, whatever the model is; so may be a new ``pipe.unet``."""
     if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
         return False
     made = (attribute_chain(statement.value.func) or [""])[-1]
     stored = [ast.unparse(item) for item in statement.targets if isinstance(item, ast.Attribute)]
-    return made[:1].isupper() and any(item.startswith(f"{name}.") for item in stored)
+    anew = name in stored and not name.startswith("self.")
+    return anew or (made[:1].isupper() and any(item.startswith(f"{name}.") for item in stored))
 
 
 def _recasts_inside(project: Project, module: ModuleNames, call: ast.Call, name: str) -> bool:

@@ -29,6 +29,8 @@ class ObjectName:
     module: ModuleNames
     container: ast.AST
     text: str
+    part: str = ""
+    """The attribute of the object that alone is meant; empty for the object."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,8 +187,20 @@ def mentions_of(made: Creation) -> Iterator[Mention]:
         for load in loads:
             statement = module.statement_of(load)
             is_it = attribute_chain(load) == chain and name.container in {module.tree, *module.ancestors(load)}
-            if is_it and not isinstance(statement, COMPOUND) and statement is not born:
-                yield Mention(module, statement, name.text)
+            meant = _meant(module, load, name) if is_it else ""
+            if meant and not isinstance(statement, COMPOUND) and statement is not born:
+                yield Mention(module, statement, meant)
+
+
+def _meant(module: ModuleNames, load: ast.expr, name: ObjectName) -> str:
+    """The object or the part of it that a statement speaks of; empty where it speaks of another part."""
+    user = module.parents[load]
+    if not name.part or not isinstance(user, ast.Attribute):
+        return name.text
+    if user.attr == name.part:
+        return f"{name.text}.{name.part}"
+    call = module.parents[user]
+    return name.text if isinstance(call, ast.Call) and call.func is user else ""
 
 
 def is_below(mention: Mention, module: ModuleNames, node: ast.AST) -> bool:

@@ -41,15 +41,16 @@ optimizer), `stochastic` [display-only] (an optimizer that rounds at random, rig
 `adapter` [display-only] (train a LoRA adapter in float32). Others: float32 copies of the weights that the optimizer
 steps (4 bytes for each weight), as DeepSpeed's bf16 and FSDP over float32 parameters do.
 
-A model is followed from where it is loaded or cast to the optimizer: through functions, attributes, constructors, lists
-of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`; a default dtype
-(`torch.set_default_dtype(torch.bfloat16)`) counts for what is made after it. Options count with the values that launch
-lines (those of read-mes too), files or defaults give them, tests of the machine as on a GPU that has bfloat16;
-`torch_dtype="auto"` with names of checkpoints that are known. The rate is one of those runs: of the launch line that
-makes the weights 16-bit where one does, else from the lowest to the highest at which updates are lost; under a schedule
-its peak, which a cycle (`OneCycleLR`, `CyclicLR`) states itself. Of a class that
-a table, a function or `getattr` picks, all that it can be have to lose updates. A launch by accelerate counts where it
-says `--multi_gpu`: otherwise a user's own configuration may name DeepSpeed.
+A model is followed from where it is loaded or cast to the optimizer: through functions, attributes, constructors,
+lists of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`; so is a part of what is
+loaded (`pipe.unet`), loops that cast what is trained, and states that take the place of weights (`assign=True`); a
+default dtype (`torch.set_default_dtype(torch.bfloat16)`) counts for what is made after it. Options count with the
+values that launch lines (those of read-mes too), files or defaults give them, tests of the machine as on a GPU that
+has bfloat16; `torch_dtype="auto"` with names of checkpoints that are known. The rate is one of those runs: of the
+launch line that makes the weights 16-bit where one does, else from the lowest to the highest at which updates are
+lost; under a schedule its peak, which a cycle (`OneCycleLR`, `CyclicLR`) states itself. Of a class that a table, a
+function or `getattr` picks, all that it can be have to lose updates. A launch by accelerate counts where it says
+`--multi_gpu`: otherwise a user's own configuration may name DeepSpeed.
 
 ## Not flagged
 
