@@ -224,6 +224,15 @@ def test_averages_of_states_lists_and_targets_stay(name: str) -> None:
     assert float((average.detach() != start).float().mean()) < 0.3
 
 
+def test_an_average_in_float16_stands_still_once_its_decay_has_risen() -> None:
+    goal = torch.nn.Linear(64, 64).weight.detach() * 1.5
+    stays, follows = (
+        function_of(text_of(f"average-in-16-bits/{case}"))(goal.half(), 40_000).weight.detach().float()
+        for case in ("ramp", "silent-ramp")
+    )
+    assert float((follows - goal).abs().mean()) < 0.2 * float((stays - goal).abs().mean())
+
+
 def test_an_average_by_two_statements_stays() -> None:
     goal, average = function_of(text_of("average-in-16-bits/own-class", "in_place.py"), "in_place")()
     assert float((average.detach() * 1.1 - goal.detach()).abs().mean()) < 0.001

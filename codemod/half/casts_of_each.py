@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ..python.bindings import only_value
 from ..python.names import ModuleNames, attribute_chain
 from ..torch.api import CASTS
+from ..torch.weight_changes import moves_only
 
 ALL = ("parameters", "named_parameters", "modules", "named_modules")
 ADAPTERS = ("lora", "adapter")
@@ -57,20 +57,24 @@ def _asks_gradients(test: ast.expr) -> bool:
     return isinstance(test, ast.Attribute) and test.attr == "requires_grad"
 
 
-def assigned_state(module: ModuleNames, statement: ast.stmt, name: str) -> ast.expr | None:
+def assigned_state(statement: ast.stmt, name: str) -> ast.expr | None:
     """The state whose tensors take the place of the weights: ``model.load_state_dict(state, assign=True)``."""
     for call in (item for item in ast.walk(statement) if isinstance(item, ast.Call) and item.args):
         given = {item.arg: item.value for item in call.keywords}
         assigns = isinstance(given.get("assign"), ast.Constant) and given["assign"].value  # type: ignore[attr-defined]
         if assigns and _is_method(call, name, ("load_state_dict",)):
-            return only_value(module, call.args[0]) or call.args[0]
+            return call.args[0]
     return None
 
 
-def cast_of_state(state: ast.expr) -> ast.Call | None:
-    """The cast in ``{name: value.half() for name, value in state.items()}``."""
-    value = state.value if isinstance(state, ast.DictComp) and not state.generators[0].ifs else None
-    return value if isinstance(value, ast.Call) and _is_cast(value) else None
+def cast_of_state(module: ModuleNames, state: ast.expr) -> ast.Call | None:
+    """The one cast that its tensors get: ``state = {name: value.half() for name, value in state.items()}``."""
+    bindings = module.scope_of(state).lookup(state.id) if isinstance(state, ast.Name) else []
+    made = [item.value for item in bindings if item.kind == "assign"] if bindings else [state]
+    inside = [item.value for item in made if isinstance(item, ast.DictComp)]
+    casts = [item for item in inside if isinstance(item, ast.Call) and _is_cast(item) and not moves_only(item)]
+    alike = all(isinstance(item, ast.Name) or (isinstance(item, ast.Call) and _is_cast(item)) for item in inside)
+    return casts[0] if len(casts) == 1 and alike and len(made) == max(len(bindings), 1) else None
 
 
 def _is_over(node: ast.expr, name: str, methods: Sequence[str]) -> bool:

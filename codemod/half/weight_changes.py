@@ -220,13 +220,14 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
         yield from _of_statement(project, inner, known)
     given = _guards(project, module, statement)
     cast = statement.value if isinstance(statement, ast.Expr) else None
-    each, state = cast_of_each(module, statement, name), assigned_state(module, statement, name)
+    each, state = cast_of_each(module, statement, name), assigned_state(statement, name)
     if each is not None:
         values = cast_values(project, module, each)
         yield Change(module, statement, values, given, is_adapter=is_of_adapters(statement))
     elif state is not None:
-        inside = cast_of_state(state)
-        yield Change(module, statement, cast_values(project, module, inside) if inside else (), given)
+        inside = cast_of_state(module, state)
+        known = (*given, *_guards(project, module, inside)) if inside else given
+        yield Change(module, statement, cast_values(project, module, inside) if inside else (), known)
     elif isinstance(cast, ast.Call) and is_cast(cast, name):
         asked = ((call, cast_values(project, module, call)) for call in _chained(cast))
         call, values = next((item for item in asked if item[1] != KEPT), (cast, KEPT))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.half.half_weights import models_of
-from ....codemod.python.bindings import default_at
+from ....codemod.python.bindings import default_at, only_value
 from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, parameters_of, resolve
 from ....codemod.python.scopes import Scope
@@ -139,7 +139,8 @@ def _of_copy(project: Project, module: ModuleNames, call: ast.Call, model: ast.e
     near = [item for item in averagings if "self." in keeper or _is_seen(module, call, item.decay)]
     here = [(module, item) for item in near if both <= set(item.between)]
     decays = [(there, item.decay) for there, item in here] or _by_function(project, module, module.tree, both)
-    known = [largest(stated_numbers(project, there, decay, "the decay")) for there, decay in decays]
+    asked = [(there, _end_of_ramp(there, decay)) for there, decay in decays]
+    known = [largest(stated_numbers(project, there, decay, "the decay")) for there, decay in asked]
     slow = largest(tuple(item for each in known if each and (item := _of_average(each)).value < 1))
     if slow is not None:
         lerped = tuple(item for _, averaging in here for item in averaging.lerped) if is_model else ()
@@ -150,6 +151,15 @@ def _is_seen(module: ModuleNames, made: ast.Call, decay: ast.expr) -> bool:
     """Whether a name of the function that makes the copy is known where the averaging stands."""
     function = module.scope_of(made).function.node
     return function is module.tree or function in module.ancestors(decay)
+
+
+def _end_of_ramp(module: ModuleNames, decay: ast.expr) -> ast.expr:
+    """``end`` of ``min(end, (1 + step) / (10 + step))``, to which a decay rises."""
+    value = only_value(module, decay) or decay
+    named = isinstance(value, ast.Call) and ast.unparse(value.func) == "min" and len(value.args) == 2
+    sides = value.args if named and isinstance(value, ast.Call) else []
+    rising = [item for item in sides if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Div)]
+    return next(item for item in sides if item not in rising) if len(rising) == 1 else decay
 
 
 def _of_average(decay: Stated) -> Stated:
