@@ -78,7 +78,7 @@ NOT_REACHED = {
 
 
 def comes_to(tmp_path: Path, body: str, **others: str) -> bool:
-    files = {"main.py": dedent(body) + MAIN, **{name.replace("_", "."): text for name, text in others.items()}}
+    files = {"main.py": dedent(body) + MAIN, **{".".join(name.rsplit("_", 1)): text for name, text in others.items()}}
     project = open_tree(tmp_path, files)
     document = project.document("main.py")
     assert document is not None
@@ -114,6 +114,45 @@ def test_a_word_that_nothing_spells_is_not_chosen(tmp_path: Path) -> None:
     either = CHOSEN.replace("kind in ('deep', 'wide')", "kind == 'deep' or kind == 'wide'")
     assert not comes_to(tmp_path / "three", either, config_yaml="kind: flat\n")
     assert comes_to(tmp_path / "four", either, config_yaml="kind: wide\n")
+
+
+CONSTANT = "import sys\nDEEP = False\n\ndef main():\n    if DEEP:\n        here()\n"
+SET = {
+    "another file": ({"other_py": "import main\nmain.DEEP = True\n"}, True),
+    "another file, off": ({"other_py": "import main\nmain.DEEP = False\n"}, False),
+    "another name of it": ({"other_py": "import main\nmain.WIDE = True\n"}, False),
+    "another module's name": ({"other_py": "import lib\nlib.DEEP = True\n"}, False),
+    "a test": ({"test_main_py": "import main\nmain.DEEP = True\n"}, False),
+}
+SET_HERE = {
+    "by key": ("globals()['DEEP'] = True", True),
+    "by another key": ("globals()['WIDE'] = True", False),
+    "by a key that begins otherwise": ("globals()[f'WIDE{1}'] = True", False),
+    "with all others": ("globals().update(load())", True),
+    "with some others": ("globals().update(WIDE=True)", False),
+    "on the module": ("setattr(sys.modules[__name__], name(), True)", True),
+    "by a file that nothing launches": ("exec(open('more.py').read())", False),
+}
+
+
+@pytest.mark.parametrize("name", SET)
+def test_a_constant_that_another_file_sets(name: str, tmp_path: Path) -> None:
+    files, reached = SET[name]
+    assert comes_to(tmp_path, CONSTANT, **files) is reached
+
+
+@pytest.mark.parametrize("name", SET_HERE)
+def test_a_constant_that_its_own_file_sets(name: str, tmp_path: Path) -> None:
+    line, reached = SET_HERE[name]
+    assert comes_to(tmp_path, f"{CONSTANT}\n{line}\n") is reached
+
+
+def test_a_constant_that_a_file_of_variables_overrides(tmp_path: Path) -> None:
+    text = f"{CONSTANT}\nexec(open('more.py').read())\n"
+    assert comes_to(tmp_path, text, fast_py="DEEP = True\n")
+    assert not comes_to(tmp_path / "two", text, fast_py="import os\nDEEP = True\n")
+    assert comes_to(tmp_path / "three", text, run_sh="python main.py --DEEP=True\n")
+    assert not comes_to(tmp_path / "four", CONSTANT, fast_py="DEEP = True\n")
 
 
 def test_a_file_without_a_program_is_called_by_others(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from ..model import Finding, Span
 from ..python.bindings import only_value
 from ..python.conditions import conditions_in
-from ..python.names import ModuleNames, attribute_chain, names_of
+from ..python.functions import attribute_bindings
+from ..python.names import ModuleNames, Scope, attribute_chain, definition_of, names_of
 from ..python.paths import EXITS_OF_PROCESS
 from ..source.documents import FileKind
 from ..source.project import Project
@@ -16,11 +17,12 @@ from ..torch.dtype_values import scenarios_of
 from ..torch.dtypes import UNKNOWN, Given
 from ..torch.scalers import Scaler
 from ..trainers.reading.links import sources, unfollowed_argument
-from .decided import documented, fits, is_ruled_out, of_machine, settings_asked
+from .decided import documented, fits, is_ruled_out, of_machine, settings_asked, stated
 from .files import purpose_of
 from .imports import importers_of
 from .proved_reach import can_run, has_programs, is_reached
 from .regimes import conditions_of
+from .set_elsewhere import given_elsewhere
 from .switches import is_spelled
 from .words import Purpose
 
@@ -92,8 +94,31 @@ def is_given(project: Project, module: ModuleNames, asked: Iterable[Given]) -> b
         not _is_of_old_machine(project, module, each)
         and (not is_ruled_out(project, module, each) or documented(project, module, each))
         for item in asked
+        if not _is_given_elsewhere(project, module, item)
         for each in settings_asked(project, module, item)
     )
+
+
+def _is_given_elsewhere(project: Project, module: ModuleNames, item: Given) -> bool:
+    """Whether code beside a class or module gives one of its names a value with which a condition can hold."""
+    held = _holder_of(project, module, item)
+    given = given_elsewhere(project, *held) if held is not None else ()
+    return any(value is None or _may_fit(project, other, value, item) for other, value in given)
+
+
+def _holder_of(project: Project, module: ModuleNames, item: Given) -> tuple[ModuleNames, Scope, str] | None:
+    """The class of ``self.amp``, or the module of ``settings.AMP``, with the name there."""
+    owner = item.scope.enclosing_class
+    if isinstance(item.node, ast.Attribute) and owner is not None and attribute_chain(item.node.value) == ["self"]:
+        holder, bindings = attribute_bindings(project, module, owner, item.node.attr)
+        return holder, (bindings[0].scope.enclosing_class if bindings else None) or owner, item.node.attr
+    found = definition_of(project, module, item.node) if isinstance(item.node, ast.Attribute) else None
+    return (found[0], found[0].module_scope, found[1]) if found is not None else None
+
+
+def _may_fit(project: Project, module: ModuleNames, value: ast.expr, item: Given) -> bool:
+    found = stated(sources(project, module, value))
+    return not found or any(fits(source.value, item) for source in found)
 
 
 def _is_of_old_machine(project: Project, module: ModuleNames, item: Given) -> bool:

@@ -13,6 +13,7 @@ from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import Bound, Gap, Step
 from ..source.project import Project
 from .files import is_test
+from .set_elsewhere import given_elsewhere
 from .switches import declared_options, is_set
 
 DISPLAYS = (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.JoinedStr, ast.Lambda, ast.BinOp, ast.ListComp)
@@ -105,15 +106,29 @@ def _makes_object(node: ast.Call) -> bool:
 
 
 def _carried(question: Trace[Answer], step: Step, values: Iterable[Answer]) -> Iterable[Answer]:
-    """A value that is given in a branch counts where that branch can be taken."""
+    """A value that is given in a branch counts where that branch can be taken; so does what others give."""
     if isinstance(step, Bound) and step.binding.kind != "parameter" and isinstance(step.binding.node, ast.stmt):
-        inner = Trace(question.project, VALUES, question)  # type: ignore[arg-type]
-        for guard in question.project.memo(_guards, (step.module, step.binding.node)):
-            comes_out = _comes_out(guard.test, guard.holds, lambda node: inner.of(step.module, node))
-            question.charge(inner)
-            if not comes_out:
-                return ()
+        return [*(values if _is_taken(question, step, step.binding.node) else ()), *_elsewhere(question, step)]
     return values
+
+
+def _is_taken(question: Trace[Answer], step: Bound, statement: ast.stmt) -> bool:
+    inner = Trace(question.project, VALUES, question)  # type: ignore[arg-type]
+    for guard in question.project.memo(_guards, (step.module, statement)):
+        comes_out = _comes_out(guard.test, guard.holds, lambda node: inner.of(step.module, node))
+        question.charge(inner)
+        if not comes_out:
+            return False
+    return True
+
+
+def _elsewhere(question: Trace[Answer], step: Bound) -> Iterator[Answer]:
+    """What other code gives the attribute, or the variable of the module: ``trainer.amp = True``."""
+    scope, name = step.binding.scope, step.binding.name
+    owner = scope.enclosing_class if name.startswith("self.") else scope if scope is step.module.module_scope else None
+    if owner is not None and step.binding.kind == "assign" and step.binding is step.rivals[0]:
+        for module, value in given_elsewhere(question.project, step.module, owner, name.removeprefix("self.")):
+            yield from question.of(module, value) if value is not None else (OPEN,)
 
 
 def _guards(_project: Project, asked: tuple[ModuleNames, ast.stmt]) -> tuple[Guard, ...]:

@@ -27,7 +27,7 @@ def may_hold_settings(project: Project, module: ModuleNames, owner: ast.expr) ->
     holders = _holders(owner)
     if holders[:1] == ["device"]:
         return False
-    if holders in (["self"], ["cls"]) or any(map(_is_named, holders)) or _is_section(module, owner):
+    if holders in (["self"], ["cls"]) or is_called_as_settings(owner) or _is_section(module, owner):
         return True
     chain = attribute_chain(owner)
     if chain is not None and (
@@ -35,6 +35,11 @@ def may_hold_settings(project: Project, module: ModuleNames, owner: ast.expr) ->
     ):
         return True
     return any(_makes_settings(project, made.module, made.call) for made in known_creations(project, module, owner))
+
+
+def is_called_as_settings(owner: ast.expr) -> bool:
+    """Whether one of the names that an object stands under is one of settings: ``self.cfg``, ``args``."""
+    return any(map(_is_named, _holders(owner)))
 
 
 def _holders(node: ast.expr) -> list[str]:
