@@ -283,7 +283,7 @@ def _other_call(
     if kept is not None:
         return kept
     if name in ("asarray", "array") and (qualified or "").startswith("numpy.") and positional:
-        if positional[0][1].kind is Kind.TENSOR:
+        if positional[0][1].kind in (Kind.TENSOR, Kind.UNKNOWN):
             frame.record.applications[node] = Application(
                 frame.module, node, name, None, tuple(positional), frame.autocast, frame.function
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from ..python.functions import all_bases
 from ..python.names import FunctionNode, ModuleNames, resolve
 from ..source.project import Project
 from ..torch.api import LIGHTNING
@@ -17,7 +18,12 @@ def step_runs(project: Project, module: ModuleNames, function: FunctionNode) -> 
     owner = module.scopes[function].parent
     if function.name not in STEPS or owner is None or not isinstance(owner.node, ast.ClassDef):
         return ()
-    bases = [resolve(project, module, base) or "" for base in owner.node.bases]
-    if not any(base.partition(".")[0] in LIGHTNING and base.endswith("LightningModule") for base in bases):
+    if not is_lightning_module(project, module, owner.node):
         return ()
     return tuple(run for run in runs_of(project, module, function) if run.trainer == "lightning" and run.is_mixed)
+
+
+def is_lightning_module(project: Project, module: ModuleNames, owner: ast.ClassDef) -> bool:
+    """Whether a class is a LightningModule, also by way of the project's own classes."""
+    named = (resolve(project, other, base) or "" for other, base in all_bases(project, module, module.scopes[owner]))
+    return any(name.partition(".")[0] in LIGHTNING and name.endswith("LightningModule") for name in named)

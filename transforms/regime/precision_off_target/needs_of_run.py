@@ -17,6 +17,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts
 from ....codemod.torch.dtypes import BF16, FP16, TORCH_DTYPES
 from ....codemod.torch.tables.kernels import WORKS_SINCE
+from .unknown_arrays import array_of_steps
 
 LATE = ("interpolate", "upsample", "Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d")
 LATE_SINCE = WORKS_SINCE["interpolate", "cuda", "bfloat16"]
@@ -46,6 +47,9 @@ def _of_bf16(project: Project, module: ModuleNames, behind: tuple[ModuleNames, .
     if late and not is_newer_anyway(project, module, "torch", LATE_SINCE):
         yield Release("torch", LATE_SINCE, module.path, f"a bfloat16 kernel for {late}")
     for item in behind:
+        array = array_of_steps(project, item)
+        if array is not None:
+            yield Known(False, f"{array.path}:{array.span.row} {array.message}")
         for node in item.attribute_loads.get(SCALE, ())[:1]:
             yield Known(False, f"{item.path}:{node.lineno} reads {SCALE}, which DeepSpeed has for float16")
 

@@ -3,95 +3,79 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from ....codemod.flow.encounters import applications
+from ....codemod.flow.frame import Application
 from ....codemod.flow.lattice import Kind, Value
+from ....codemod.flow.ways import are_all_ways, in_way, ways_into
 from ....codemod.half.integer_words import speaks_of_integers
 from ....codemod.model import Place
 from ....codemod.purpose.files import is_test
+from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import function_of
 from ....codemod.python.reach import reached
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
-
-COLLECTING = ("append", "extend", "add", "update")
-"""Methods with which a list, a set or a meter takes what it is given."""
-CONVERTING = ("numpy", "asarray", "array")
-PASSES = 3
-"""How often the statements of a function are read for what their values are computed from."""
+from ....codemod.torch.dtypes import HALVES
+from .region_results import CONVERTING, Block, block_of, block_of_steps, conversions_behind, is_conversion
 
 
 def array_of_unknown(project: Project, region: Autocast) -> Place | None:
-    """A ``x.numpy()`` in what a region runs, or behind it in its function, of a tensor whose dtype is not known."""
-    return project.memo(_array, region)
+    """A ``x.numpy()`` in what a region runs, or of what it gives away, of a tensor whose dtype is not known."""
+    return project.memo(_array, block_of(project, region))
 
 
-def _array(project: Project, region: Autocast) -> Place | None:
-    inside = {
-        call: module
-        for part, module in reached(project, [(region.module, node) for node in _body(region)]).parts.items()
-        for call in _conversions(part)
-    }
-    calls = {*inside, *_behind(region)}
-    if not calls:
-        return None
+def array_of_steps(project: Project, module: ModuleNames) -> Place | None:
+    """The same of the steps of a LightningModule."""
+    return project.memo(_array, block_of_steps(project, module))
+
+
+def _array(project: Project, block: Block) -> Place | None:
+    own = {statement for _, statement in block}
+    used = (part for part in reached(project, block).parts if part not in own)
+    behind = conversions_behind(project, block)
+    calls = {node for part in used for node in ast.walk(part) if is_conversion(node)} | behind.keys()
     for item in applications(project, CONVERTING, lambda module, call: call in calls and not is_test(module.path)):
-        func, receiver, value = item.node.func, next(iter(item.node.args), None), None
-        if isinstance(func, ast.Attribute) and func.attr == "numpy":
-            receiver, value = func.value, item.receiver
-        else:
-            value = next((given for node, given in item.arguments if node is receiver), None)
-        if receiver is not None and _is_unknown(value) and not speaks_of_integers(receiver):
-            return item.module.place(item.node, f"{ast.unparse(receiver)} may then be bfloat16, which NumPy lacks")
+        given, value = _converted(item)
+        is_tensor = (
+            item.operation == "numpy" or item.node in behind or (value is not None and value.kind is Kind.TENSOR)
+        )
+        if given is None or not is_tensor or speaks_of_integers(given):
+            continue
+        if any(_may_be_half(each) for each in _values(project, item, given, value)):
+            return item.module.place(item.node, f"{ast.unparse(given)} may then be bfloat16, which NumPy lacks")
     return None
 
 
-def _body(region: Autocast) -> list[ast.stmt]:
-    block = region.module.statement_of(region.node)
-    return block.body if isinstance(block, ast.With | ast.AsyncWith) else []
+def _converted(item: Application) -> tuple[ast.expr | None, Value | None]:
+    """What a call makes an array of, and what is known of it."""
+    func, given = item.node.func, next(iter(item.node.args), None)
+    if isinstance(func, ast.Attribute) and func.attr == "numpy":
+        return func.value, item.receiver
+    return given, next((value for node, value in item.arguments if node is given), None)
 
 
-def _conversions(part: ast.AST) -> Iterator[ast.Call]:
-    for node in ast.walk(part):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CONVERTING:
-            yield node
+def _values(project: Project, item: Application, given: ast.expr, value: Value | None) -> Iterator[Value | None]:
+    """What is known of a tensor: in its function, or, where that does not tell, on the ways into it."""
+    function = function_of(item.module, item.node)
+    if not _is_unknown(value) or not isinstance(function, FunctionNode):
+        yield value
+        return
+    entered = [in_way(project, item.module, function, way) for way in ways_into(project, item.module, function)]
+    known = [done.record.values.get(given) for done in entered]
+    yield from known if known and are_all_ways(project, item.module, function) else [value]
+
+
+def _may_be_half(value: Value | None) -> bool:
+    """Whether a tensor may be 16 bits wide for all that is known; one that always is, is for the rule about arrays."""
+    if value is None or _is_unknown(value):
+        return True
+    dtypes = {atom.dtype for atom in value.atoms} if value.kind is Kind.TENSOR else set()
+    return len(dtypes) > 1 and not dtypes.isdisjoint(HALVES)
 
 
 def _is_unknown(value: Value | None) -> bool:
     if value is None or value.kind is Kind.UNKNOWN:
         return True
     return value.kind is Kind.TENSOR and (not value.atoms or any(atom.dtype is None for atom in value.atoms))
-
-
-def _behind(region: Autocast) -> Iterator[ast.Call]:
-    """The conversions in a region's function of what is computed, directly or not, from what the region computes."""
-    function = function_of(region.module, region.node)
-    names = {name for node in _body(region) for name in _given(node)}
-    for _ in range(PASSES):
-        names |= {name for node in ast.walk(function) if _reads(node, names) for name in _given(node)}
-    for call in _conversions(function) if names else ():
-        if names & _names(call):
-            yield call
-
-
-def _given(node: ast.AST) -> Iterator[str]:
-    """The variables that a statement gives something to: by assignment, as a loop's, by ``seen.append(x)``."""
-    for inner in (
-        ast.walk(node) if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr | ast.With) else ()
-    ):
-        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-            yield inner.id
-        called = inner.func if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) else None
-        if called is not None and called.attr in COLLECTING and isinstance(called.value, ast.Name):
-            yield called.value.id
-
-
-def _reads(node: ast.AST, names: Iterable[str]) -> bool:
-    return isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr) and not _names(node).isdisjoint(
-        names
-    )
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load)}

@@ -1,0 +1,189 @@
+"""Arrays of what a region computes, wherever it goes: NumPy has no bfloat16, so the move there needs leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from precfix.codemod.outcome import MoveState
+
+from .fixture_cases import all_rules
+from .test_moving import moved
+
+TOP = """
+    import numpy as np
+    import torch
+    from somewhere import Base, Batch, build
+
+    scaler = torch.amp.GradScaler("cuda")
+    REST
+"""
+STEP = """
+    def step(model, x, y, opt):
+        with torch.autocast("cuda", dtype=torch.float16):
+            out, loss = model(x, y)
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+        RETURN
+
+    HELPER
+
+    def main(data):
+        model = build().cuda()
+        opt = torch.optim.Adam(model.parameters())
+        for x, y in data:
+            got = step(model, x, y, opt)
+            READ
+"""
+METHOD = """
+    class Mine(OWNER):
+        def step(self, x, y):
+            with torch.autocast("cuda", dtype=torch.float16):
+                self.out, loss = self.model(x, y)
+            scaler.scale(loss).backward()
+            scaler.step(self.opt)
+            scaler.update()
+            return self.out
+
+        def shown(self):
+            READ
+"""
+LOOP = """
+    class Loop(Base):
+        def step(self, x, y):
+            raise NotImplementedError
+
+        def run(self, data):
+            for x, y in data:
+                LOOPED
+"""
+AS_ARRAY = "def to_numpy(x):\n        return x.detach().cpu().numpy()"
+CALLS = "def call(fn, batch):\n        return np.asarray(fn(*batch))"
+
+
+def filled(text: str, **words: str) -> str:
+    for key, word in words.items():
+        text = text.replace(key.strip("_").upper(), word)
+    return TOP.replace("REST", text.strip())
+
+
+ARRAYS = {
+    "of what the function returns": filled(STEP, return_="return out", helper="", read="print(got.cpu().numpy())"),
+    "of a field of it": filled(STEP, return_="return Batch(out, loss)", helper="", read="got.out.cpu().numpy()"),
+    "of an entry of it": filled(STEP, return_='return {"out": out}', helper="", read='np.asarray(got["out"].cpu())'),
+    "in a function that is passed it": filled(
+        STEP, return_="return {0: out}", helper=AS_ARRAY, read="print([to_numpy(v) for v in got.values()])"
+    ),
+    "of what it gives a function that is passed it": filled(
+        STEP, return_="return out", helper=CALLS, read="print(call(step, (model, x, y, opt)))"
+    ),
+    "of an attribute": filled(METHOD, owner="Base", read="return self.out.cpu().numpy()"),
+    "in a class below": filled(METHOD, owner="Base", read="pass")
+    + "\n    def main(trainer, data):\n        print(trainer.step(*data).cpu().numpy())\n",
+    "in a class above": filled(LOOP + METHOD, looped="print(self.step(x, y).cpu().numpy())", owner="Loop", read="pass"),
+}
+NO_ARRAYS = {
+    "a number": filled(STEP, return_="return loss", helper="", read="print(np.array([got.item()]))"),
+    "float32": filled(STEP, return_="return out", helper="", read="print(got.float().cpu().numpy())"),
+    "an input": filled(STEP, return_="return out", helper=AS_ARRAY, read="print(to_numpy(x), x.cpu().numpy())"),
+    "another function": filled(
+        STEP, return_="return out", helper="def other(x):\n        return x", read="print(other(y).cpu().numpy())"
+    ),
+    "labels": filled(STEP, return_="return out.argmax(-1)", helper="", read="print(got.cpu().numpy())"),
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "is_safe"),
+    [*((code, False) for code in ARRAYS.values()), *((code, True) for code in NO_ARRAYS.values())],
+    ids=[*ARRAYS, *NO_ARRAYS],
+)
+def test_an_array_of_what_a_region_computes_needs_leave(code: str, is_safe: bool, tmp_path: Path) -> None:
+    report, _ = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": "torch>=2.4\n"}, "bf16-mixed")
+    assert bool(report.changes) == is_safe
+
+
+ARMS = """
+    import torch
+    from torch import nn
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(1, 1, 3, padding=1)
+
+        def forward(self, x):
+            return torch.sigmoid(self.conv(x))
+
+
+    def draw(images):
+        for image in range(4):
+            print(images[image].cpu().squeeze(0).numpy())
+
+
+    def main(batches, use):
+        model = Net().cuda()
+        opt = torch.optim.AdamW(model.parameters())
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in batches:
+            if use:
+                with torch.autocast("cuda"):
+                    out = model(x)
+                    loss = nn.functional.mse_loss(out, y)
+                scaler.scale(loss).backward()
+                scaler.step(opt)
+                scaler.update()
+            else:
+                OTHER
+            draw(out)
+"""
+IN_FLOAT32 = "out = model(x)\n                nn.functional.mse_loss(out, y).backward()\n                opt.step()"
+
+
+@pytest.mark.parametrize(("other", "is_repaired"), [(IN_FLOAT32, False), ("continue", True)])
+def test_an_array_that_is_bfloat16_in_one_arm_only_needs_leave(other: str, is_repaired: bool, tmp_path: Path) -> None:
+    files = {"train.py": ARMS.replace("OTHER", other), "requirements.txt": "torch>=2.4\n"}
+    report, _ = moved(tmp_path, all_rules(), files, "bf16-mixed")
+    assert bool(report.changes) == is_repaired
+    assert not is_repaired or b".float().numpy()" in report.changes[0].after
+
+
+STEPS = """
+    import lightning
+    import torch
+    from somewhere import build
+
+
+    class Base(lightning.LightningModule):
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters())
+
+
+    class Net(Base):
+        def __init__(self):
+            super().__init__()
+            self.net = build()
+
+        def training_step(self, batch, index):
+            return self.net(batch)["loss"]
+
+        def validation_step(self, batch, index):
+            out = self.net(batch)
+            print(READ.cpu().numpy())
+
+
+    lightning.Trainer(precision="16-mixed").fit(Net())
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "is_safe"),
+    [('out["image"]', False), ('out["image"].float()', True), ('batch["image"]', True)],
+)
+def test_an_array_in_a_step_of_lightning_needs_leave(read: str, is_safe: bool, tmp_path: Path) -> None:
+    files = {"train.py": STEPS.replace("READ", read), "requirements.txt": "torch>=2.4\nlightning==2.2.0\n"}
+    report, runs = moved(tmp_path, all_rules(), files, "bf16-mixed")
+    assert bool(report.changes) == is_safe
+    assert is_safe or runs["train.py"].state is MoveState.LEFT
