@@ -1,4 +1,4 @@
-"""PF106: checkpoints without the scaler, scalers made anew."""
+"""PF106 and PF110: checkpoints without the scaler, states that are not loaded, scalers made anew."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from .scaler_snippets import findings, fixed, rule_named, run
 
 RULE = rule_named("scaler_state_not_saved")
+LOST = rule_named("scaler_state_lost")
 SAVE = 'torch.save({"model": model.state_dict(), "optimizer": opt.state_dict()}, "ckpt.pt")'
 LOAD = 'checkpoint = torch.load("ckpt.pt")\nopt.load_state_dict(checkpoint["optimizer"])'
 
@@ -125,7 +126,8 @@ SAVED = SAVE.replace("opt.state_dict()", 'opt.state_dict(), "scaler": scaler.sta
 
 
 def test_a_state_that_is_saved_and_never_loaded(tmp_path: Path) -> None:
-    (finding,) = findings(RULE, tmp_path, script(SAVED))
+    assert findings(RULE, tmp_path / "kept", script(SAVED)) == ()
+    (finding,) = findings(LOST, tmp_path, script(SAVED))
     assert finding.message.startswith("the optimizer's state is loaded and the scaler's is not, though it is saved")
     assert [(fix.name, fix.applicability.value) for fix in finding.fixes] == [("load", "unsafe")]
 
@@ -152,7 +154,7 @@ RIGHT = {
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_stays_silent(name: str, tmp_path: Path) -> None:
-    assert findings(RULE, tmp_path, RIGHT[name]) == ()
+    assert findings(RULE, tmp_path, RIGHT[name]) == findings(LOST, tmp_path / "lost", RIGHT[name]) == ()
 
 
 NO_FIX = {
@@ -230,7 +232,7 @@ def train(model, opt, loader, state):
         scaler.step(opt)
         scaler.update()
 """
-    (finding,) = findings(RULE, tmp_path, source)
+    (finding,) = findings(LOST, tmp_path, source)
     assert finding.span.row == 6
     assert "replaces" in finding.message
 

@@ -13,6 +13,7 @@ from ....codemod.python.names import ModuleNames, attribute_chain, parameters_of
 from ....codemod.python.paths import calls_of, function_of
 from ....codemod.python.reach import Reached, reached
 from ....codemod.source.project import Project
+from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 
 TransferKind: TypeAlias = Literal["save", "load"]
@@ -42,6 +43,19 @@ def transfers_of(project: Project, scaler: Scaler) -> Iterator[Transfer]:
             target = called_function(project, module, call)
             if target is not None and target.node is not function:
                 yield from _through(module, call, target)
+
+
+def stepped_transfers(project: Project, scaler: Scaler) -> list[Transfer]:
+    """Where the state of the scaler's optimizers is saved and loaded, each place once."""
+    own = stepped(scaler)
+    found = {(item.kind, item.call): item for item in transfers_of(project, scaler) if item.optimizer in own}
+    return list(found.values())
+
+
+def stepped(scaler: Scaler) -> set[str]:
+    """The optimizers that the scaler steps, as they are named there."""
+    steps = (step.optimizer(call) for step in steps_of(scaler) for call in step.of("step"))
+    return {ast.unparse(node) for node in steps if node is not None}
 
 
 def _functions(scaler: Scaler) -> list[tuple[ModuleNames, ast.AST]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ....codemod.model import Draft
 from ....codemod.purpose.imports import reached_from
+from ....codemod.purpose.regimes import regime_of
 from ....codemod.purpose.runs import starts_of
 from ....codemod.python.callers import CallSite, callers_of
 from ....codemod.python.names import FunctionNode, attribute_chain
@@ -15,7 +16,8 @@ from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in
 from ....codemod.torch.half_words import speaks_of_half_weights
 from ....codemod.torch.scaler_steps import steps_of
-from ....codemod.torch.scalers import Scaler
+from ....codemod.torch.scalers import Scaler, scalers
+from ..given_runs import is_on
 
 OUTLIVES = ("escaped", "stored", "returned", "attribute", "module-name", "parameter", "shared-name", "other-file")
 """Ways by which a scaler leaves the function that creates it."""
@@ -28,6 +30,30 @@ MADE_EACH_STEP = (
     "the scaler is recreated in each training step: it starts at the initial scale every time, so steps that overflow "
     "are skipped again and again and the scale never adapts"
 )
+
+
+def active_scalers(project: Project) -> Iterator[Scaler]:
+    """The scalers that a given run has on, where something computes in float16."""
+    for scaler in scalers(project):
+        if scaler.switched_off or scaler.kind == "wrapper" or not scaler.uses_of("scale"):
+            continue
+        if not regime_of(project, scaler).serves_bf16_alone and is_on(project, scaler):
+            yield scaler
+
+
+def has_state(project: Project, scaler: Scaler) -> bool:
+    """Whether the scaler lives longer than one step or epoch, so that there is a state that could be kept."""
+    own = own_function(scaler)
+    if own is None:
+        return True
+    return made_each_call(project, scaler) is None and not (takes_one_step(scaler) and outlived(scaler, own))
+
+
+def made_each_step(project: Project, scaler: Scaler) -> Iterator[Draft]:
+    """A scaler of a function that trains for one step, called in a loop with an optimizer that lives on."""
+    draft = made_each_call(project, scaler)
+    if draft is not None and takes_one_step(scaler) and scales_half_gradients(project, scaler):
+        yield draft
 
 
 def own_function(scaler: Scaler) -> FunctionNode | None:
@@ -53,10 +79,10 @@ def outlived(scaler: Scaler, function: FunctionNode) -> bool:
     return bool(optimizers) and not any(_is_made_in(function, item) for item in optimizers)
 
 
-def made_each_call(project: Project, scaler: Scaler, function: FunctionNode) -> Draft | None:
+def made_each_call(project: Project, scaler: Scaler) -> Draft | None:
     """A scaler of a function that trains for a step or an epoch, called in a loop with an optimizer that lives on."""
-    module = scaler.module
-    if not outlived(scaler, function):
+    module, function = scaler.module, own_function(scaler)
+    if function is None or not outlived(scaler, function):
         return None
     optimizers = [step.optimizer(call) for step in steps_of(scaler) for call in step.of("step")]
     each_step = takes_one_step(scaler)
@@ -91,18 +117,25 @@ def scales_half_gradients(project: Project, scaler: Scaler) -> bool:
 
 
 def made_each_epoch(project: Project, scaler: Scaler) -> Iterator[Draft]:
-    """A scaler made in the body of the epoch loop, while the optimizer outlives it."""
+    """A scaler made in the epoch loop, or by a function that trains for one epoch, while the optimizer outlives it."""
+    draft = _made_in_epoch_loop(scaler)
+    if draft is None and not takes_one_step(scaler):
+        draft = made_each_call(project, scaler)
+    if draft is not None and scales_half_gradients(project, scaler):
+        yield draft
+
+
+def _made_in_epoch_loop(scaler: Scaler) -> Draft | None:
     module = scaler.module
     around = [loop for loop in loops(module, scaler.call) if _counts_epochs(loop)]
     if not around or not any(around[0] in module.ancestors(use.node) for use in scaler.uses_of("scale")):
-        return
+        return None
     loop = around[0]
     for step in steps_of(scaler):
         for call in step.of("step"):
             if step.module is not module or _is_made_in(loop, step.optimizer(call)):
-                return
-    if scales_half_gradients(project, scaler):
-        yield Draft.at(module, scaler.call, MADE_EACH_EPOCH, (module.place(loop, "the epochs"),))
+                return None
+    return Draft.at(module, scaler.call, MADE_EACH_EPOCH, (module.place(loop, "the epochs"),))
 
 
 def _is_made_in(body: LoopNode | FunctionNode, optimizer: ast.expr | None) -> bool:
