@@ -16,14 +16,15 @@ from .typed_words import Asked, Option
 def taking(kind: type[Asked], run: Callable[[Asked], int]) -> Callable[..., None]:
     """A command for typer whose options are the fields of ``kind``; its help is the docstring of ``run``."""
 
-    def command(**given: object) -> None:
+    def command(**given: Any) -> None:
         raise typer.Exit(run(kind(**given)))
 
     hints = get_type_hints(kind, include_extras=True)
-    made = {each.name: each.default_factory() for each in fields(kind) if each.default_factory is not MISSING}  # type: ignore[arg-type]
+    made = {each.name: each.default_factory() for each in fields(kind) if each.default_factory is not MISSING}
+    known = inspect.signature(kind).parameters
     parameters = [
-        each.replace(annotation=_described(hints[each.name]), default=made.get(each.name, each.default))
-        for each in inspect.signature(kind).parameters.values()
+        known[name].replace(annotation=_described(hints[name]), default=made.get(name, known[name].default))
+        for name in kind.taken
     ]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in parameters}

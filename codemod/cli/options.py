@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 Word = TypeVar("Word", bound=Enum)
 
@@ -152,11 +152,6 @@ def file(help: str, *names: str) -> ValueOption:
     return ValueOption(help, names, "FILE", path_named)
 
 
-def path_argument(help: str) -> Argument:
-    """The PATHs of a command."""
-    return Argument(help, "PATH", path_named)
-
-
 def current_folder() -> list[Path]:
     """What commands that change nothing read where no PATH is given."""
     return [Path(".")]
@@ -167,14 +162,6 @@ def format_option(formats: Sequence[Format], what: str = "result", default: str 
     return _choice(formats, f"How to write the {what}.{default}", "--output-format")
 
 
-RegimeOption = Annotated[
-    TargetChoice,
-    _choice(
-        tuple(TargetChoice),
-        "Bring every declaration to this regime. auto: what the settings or a machine's profile say, else what the "
-        "project itself declares.",
-    ),
-]
 EXPLAINED = Argument(
     "A rule (PF101, or its name), the id in a finding's brackets, or a log: a file, - for standard input, or its text.",
     "CODE|FILE|-|TEXT",
@@ -186,51 +173,11 @@ EXPLAIN_PROJECT = ValueOption(
     "FOLDER",
     path_named,
 )
-Paths = Annotated[list[Path], path_argument("Project folders or files; - reads one file from standard input.")]
-PathsOrHere = Annotated[
-    list[Path],
-    path_argument("Project folders or files; - reads one file from standard input.  [default: the current folder]"),
-]
-FoldersOrHere = Annotated[list[Path], path_argument("Project folders or files.  [default: the current folder]")]
-Select = Annotated[
-    str | None, ValueOption("Comma-separated rules to enable: codes, prefixes of codes, or names.", metavar="CODES")
-]
-Ignore = Annotated[str, ValueOption("Comma-separated rules to disable.", metavar="CODES")]
-Exclude = Annotated[
-    list[str] | None, ValueOption("Skip these paths too (gitignore pattern).", metavar="GLOB", several=True)
-]
-ProfileOption = Annotated[
-    Path | None,
-    file("The machine to train on, as `precfix probe --save` wrote it.  [default: a profile in the project]"),
-]
-ObservedOption = Annotated[
-    Path | None,
-    file("What `precfix rehearse --save` saw of the project.  [default: precfix-observed.json in the project]"),
-]
-DiffBase = Annotated[
-    str | None, ValueOption("Report only findings on lines changed since this commit or branch.", metavar="REVISION")
-]
-BaselineOption = Annotated[Path | None, file("Leave out the findings that this file lists.")]
-StdinFilename = Annotated[
-    Path | None, ValueOption("File name to assume for stdin; selects its settings.", metavar="FILE", read=Path)
-]
-Isolated = Annotated[bool, flag("Ignore configuration files and third-party rules.", "--isolated")]
-NoCache = Annotated[bool, flag("Read and write nothing in the cache folder.", "--no-cache")]
-AllowDirty = Annotated[bool, flag("Overwrite uncommitted changes.", "--allow-dirty")]
+PATHS = Argument("Project folders or files; - reads one file from standard input.", "PATH", path_named)
+REGIME = _choice(
+    tuple(TargetChoice),
+    "Bring every declaration to this regime. auto: what the settings or a machine's profile say, else what the "
+    "project itself declares.",
+)
 OUTPUT = ValueOption("Write the result to this file.", ("--output-file", "-o"), "FILE", Path)
-Output = Annotated[Path | None, OUTPUT]
-Reports = Annotated[
-    list[str] | None,
-    ValueOption("Also write the result in this format to this file.", ("--report",), "FORMAT=FILE", several=True),
-]
-Statistics = Annotated[bool, flag("Count the findings by rule.", "--statistics")]
-Jobs = Annotated[
-    int | None,
-    ValueOption("How many processes check at the same time.  [default: 1]", ("--jobs", "-j"), "N", number_named),
-]
-Quiet = Annotated[bool, flag("One line per finding.", "--quiet", "-q")]
-Verbose = Annotated[
-    bool, flag("Also show skipped files, silenced findings, and the source of the target.", "--verbose", "-v")
-]
 COLOR = _choice(tuple(Color), "When to use color.")
-ColorOption = Annotated[Color, COLOR]

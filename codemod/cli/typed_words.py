@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
-from typing import TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from .commands import Request
 from .options import Argument, FlagOption, ValueOption
@@ -21,7 +21,7 @@ Option = Argument | FlagOption | ValueOption
 def options_of(kind: type[Request]) -> dict[str, Option]:
     """Field -> how it is typed, as declared in `commands`."""
     hints = get_type_hints(kind, include_extras=True)
-    return {each.name: hints[each.name].__metadata__[0] for each in fields(kind)}  # type: ignore[arg-type]
+    return {name: hints[name].__metadata__[0] for name in kind.taken}
 
 
 def names_of(field: str, option: FlagOption | ValueOption) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def request_of(kind: type[Asked], words: Sequence[str]) -> Asked | None:
 
 def _asks_for_paths(kind: type[Request]) -> bool:
     """Whether a PATH has to be typed."""
-    return any(each.name == "paths" and each.default_factory is MISSING for each in fields(kind))  # type: ignore[arg-type]
+    return any(each.name == "paths" and each.default_factory is MISSING for each in fields(kind))
 
 
 def with_command(words: Sequence[str]) -> list[str]:
@@ -59,7 +59,7 @@ def with_command(words: Sequence[str]) -> list[str]:
     return [*kept, f"--prove={shlex.join(words[end + 1 :])}"]
 
 
-def _given(options: dict[str, Option], words: Sequence[str]) -> dict[str, object]:
+def _given(options: dict[str, Option], words: Sequence[str]) -> dict[str, Any]:
     """Field -> value; raises LookupError or ValueError for what is not plain."""
     named = {
         name: (field, option)
@@ -67,7 +67,7 @@ def _given(options: dict[str, Option], words: Sequence[str]) -> dict[str, object
         if not isinstance(option, Argument)
         for name in names_of(field, option)
     }
-    given: dict[str, object] = {}
+    given: dict[str, Any] = {}
     rest = iter(words)
     for word in rest:
         if not word.startswith("-") or word == "-":
@@ -90,7 +90,7 @@ def _plain(text: str) -> str:
     return text
 
 
-def _add(given: dict[str, object], field: str, option: Option, text: str) -> None:
+def _add(given: dict[str, Any], field: str, option: Option, text: str) -> None:
     assert not isinstance(option, FlagOption)
     value = option.read(text) if option.read is not None else text
     if isinstance(option, Argument) or option.several:
