@@ -92,3 +92,13 @@ def _takes_enabled(owner: ast.ClassDef, scaler: Scaler) -> bool:
             return "enabled" not in given and ("enabled" in accepted or item.args.kwarg is not None)
     by_position = bind(APIS[scaler.api], ast.Call(call.func, call.args, []))
     return by_position is not None and "enabled" not in by_position
+
+
+def held_scalers(project: Project, scaler: Scaler) -> list[Scaler]:
+    """The scalers of all wrappers without a switch like this one, where the call in them can be passed ``enabled=``."""
+    if len(scaler.inner) != 1:
+        return []
+    call = scaler.inner[0][1]
+    alike = [item for item in scalers(project) if item.inner and item.inner[0][1] is call]
+    taken = len(call.args) > 1 or any(item.arg in (None, "enabled") for item in call.keywords)
+    return alike if not taken and all(map(survives_disabling, alike)) else []

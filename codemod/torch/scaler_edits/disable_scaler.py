@@ -15,8 +15,8 @@ from ...source.project import Project
 from ..autocast import Autocast
 from ..dtypes import BF16
 from ..imported import torch_at
-from ..scalers import Scaler, scalers
-from .can_disable import can_disable, survives_disabling
+from ..scalers import Scaler
+from .can_disable import can_disable, held_scalers
 from .half_condition import half_condition
 from .needs_of_disabling import needs_of_disabling, no_longer_skipped
 
@@ -60,16 +60,11 @@ def _is_beside(scaler: Scaler, region: Autocast) -> bool:
 
 def _held(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
     """The scaler inside a wrapper without a switch, where everything that makes such a wrapper always runs bf16."""
-    if len(scaler.inner) != 1 or regime.verdict != "always-bf16" or regime.own_condition is not None:
+    alike = held_scalers(project, scaler)
+    regimes = [regime, *(regime_of(project, item) for item in alike)]
+    if not alike or not all(item.verdict == "always-bf16" and item.own_condition is None for item in regimes):
         return None
     module, call = scaler.inner[0]
-    alike = [item for item in scalers(project) if item.inner and item.inner[0][1] is call]
-    regimes = [regime_of(project, item) for item in alike]
-    if not all(item.verdict == "always-bf16" and item.own_condition is None for item in regimes):
-        return None
-    taken = len(call.args) > 1 or any(item.arg in (None, "enabled") for item in call.keywords)
-    if taken or not all(survives_disabling(item) for item in alike):
-        return None
     edit = module.set_argument(call, "enabled", "False")
     message = (
         "create the scaler that the wrapper holds with enabled=False: a disabled scaler passes everything through; "

@@ -17,7 +17,7 @@ from ....codemod.torch.autocast import dtype_scenarios, is_without_gradients, ru
 from ....codemod.torch.dtypes import BF16, FP16, HALVES
 from ....codemod.torch.machine_tests import asks_machine
 from ....codemod.torch.scaler_edits import add_scaler, disable_scaler
-from ....codemod.torch.scaler_edits.can_disable import can_disable, survives_disabling
+from ....codemod.torch.scaler_edits.can_disable import can_disable, held_scalers
 from ....codemod.torch.scaler_edits.needs_of_disabling import needs_of_disabling
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.unscaled_steps import scales_somehow, training_step
@@ -201,12 +201,9 @@ def _switched(project: Project, scaler: Scaler) -> tuple[Edit, ...]:
 
 def _held(project: Project, scaler: Scaler) -> tuple[Edit, ...]:
     """The scaler inside a wrapper without a switch, where every step that such a wrapper serves follows the machine."""
-    if len(scaler.inner) != 1:
+    alike = held_scalers(project, scaler)
+    if not alike or not all(_is_decided(project, item) for item in alike):
         return ()
     module, call = scaler.inner[0]
-    alike = [item for item in scalers(project) if item.inner and item.inner[0][1] is call]
-    taken = len(call.args) > 1 or any(item.arg in (None, "enabled") for item in call.keywords)
-    if taken or not all(survives_disabling(item) and _is_decided(project, item) for item in alike):
-        return ()
     asked = question(project, module, [call], exact=False)
     return (module.set_argument(call, "enabled", f"not {asked.text}"), *asked.edits)
