@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..python.precision_words import CHOOSING
 from ..report.printable import printable
 from .answer import Explanation, Explanations
 from .deciding import FaultSeen, Judged, Sureness
 from .tracebacks import Raised, StackFrame
 
 MAX_MESSAGE = 300
-PRECISION_WORDS = (
-    "bf16",
-    "fp16",
-    "bfloat16",
-    "float16",
-    "half",
-    "precision",
-    "dtype",
-    "scalar type",
-    "autocast",
-    "scaler",
-)
+PRECISION_WORDS = (*CHOOSING, "scalar type", "autocast", "scaler")
 SEND_ALONG = (
     "the whole traceback, from `Traceback (most recent call last)` of the first rank that failed to its last line",
     "the command that started the run, its configuration files, and `pip list`",

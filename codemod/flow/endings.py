@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from ..python.functions import class_of, method_of
 from ..python.names import FunctionNode, ModuleNames, Scope
 from ..source.project import Project
+from ..torch.api import NARROWING
 from .classes import ProjectClass
 
 WIDE = ("float", "float32", "double", "float64", "upcast", "autocast")
-NARROWING = ("to", "type_as", "type", "half", "bfloat16")
 MAX_CLASSES = 60
 """Models that are made of more classes than this are not judged."""
 

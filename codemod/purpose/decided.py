@@ -18,13 +18,11 @@ from ..torch.dtypes import Constant, Dtype, Given, as_dtype
 from ..torch.machine_tests import asks_machine
 from ..trainers.reading.links import sources
 from ..trainers.reading.shown_flags import lines_leaving_out, shown_sources
-from ..trainers.reading.source import Source
+from ..trainers.reading.source import GIVEN, Source
 from .imports import connected_modules
 
 MAX_HOPS = 3
 """Truth values that are computed from others."""
-WRITTEN = ("flag", "entry", "variable", "argument")
-"""Kinds of sources that a run is given; the others are what counts where it is given nothing."""
 DEVICES = frozenset(("cpu", "cuda", "mps", "xpu", "npu"))
 GPU = ("cuda", "gpu")
 """Names of settings that are true on a machine with a GPU, with ``use_`` before them or not."""
@@ -145,7 +143,7 @@ def _values(project: Project, module: ModuleNames, item: Given) -> list[Source] 
 def stated(found: Sequence[Source]) -> list[Source]:
     """Of what a setting can have its value from, what runs are given; else the defaults."""
     seen = [source for source in found if not source.is_guessed]
-    return [source for source in seen if source.kind in WRITTEN] or seen or list(found)
+    return [source for source in seen if source.kind in GIVEN] or seen or list(found)
 
 
 def documented(project: Project, module: ModuleNames, item: Given) -> list[Source]:

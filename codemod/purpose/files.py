@@ -20,7 +20,7 @@ from .words import (
     Words,
 )
 
-CONFIGURATIONS = (".yaml", ".yml", ".json", ".toml")
+CONFIG_ENDINGS = (".yaml", ".yml", ".json", ".toml")
 """Files of which the folder tells whose they are, and what reads them what they are for."""
 MAX_KNOWN = 65536
 """How many paths are remembered: rules ask about each file of a project many times."""
@@ -32,7 +32,7 @@ def purpose_of(path: str) -> Purpose:
     *folders, name = path.lower().split("/")
     stem = name.rpartition(".")[0] or name
     words = words_of(stem)
-    named = () if name.endswith(CONFIGURATIONS) else words  # a configuration's name tells its data: genomic_benchmark
+    named = () if name.endswith(CONFIG_ENDINGS) else words  # a configuration's name tells its data: genomic_benchmark
     foreign = _stated(FOREIGN_WORDS, folders, named)
     if _is_test(folders, stem, words):
         return Purpose.TEST

@@ -13,12 +13,12 @@ from ..python.bindings import default_at
 from ..python.callers import callers_of
 from ..python.conditions import conditions_in, excludes
 from ..python.names import FunctionNode, ModuleNames
+from ..python.precision_words import DTYPES
 from ..source.project import Project
 from ..torch.dtypes import BF16, FP16, HALVES, UNKNOWN, Given, as_dtype
 from ..torch.scalers import Scaler
 from .regions import MAX_REGIONS, Region, bf16_givens, entry_givens, regions_of
 
-HALF_WORDS = ("fp16", "float16", "half", "bf16", "bfloat16", "dtype", "precision")
 FEATURE_TESTS = ("torch", "has_", "_has", "is_old", "old_")
 """How names begin that ask which release is there, not whether to scale: ``TORCH_HAS_OLD_GRADSCALER``."""
 NEGATIONS = ("no", "not", "non", "disable", "disabled", "without", "skip")
@@ -209,7 +209,7 @@ def speaks_of_precision(project: Project, module: ModuleNames, test: ast.expr, d
     """
     for node in ast.walk(test):
         text = _word_of(node)
-        if any(word in text for word in HALF_WORDS[:5]) or text.endswith("dtype"):
+        if any(word in text for word in DTYPES) or text.endswith("dtype"):
             return True
         if isinstance(node, ast.Compare) and any("precision" in _word_of(child) for child in ast.walk(node)):
             return True

@@ -10,12 +10,11 @@ from ..source.project import Project
 from .functions import FunctionTarget, called_function
 from .limits import MAX_CALL_SITES, MAX_CALLER_FILES, MAX_FILES_SEARCHED
 from .names import FunctionNode, ModuleNames, names_of
+from .precision_words import SAID
 from .started import started_function
 
 COMMON = ("forward", "get", "call", "step", "update")
 """Names of methods that too many classes have."""
-WORDS = ("autocast", "scaler", "bfloat16", "float16", "bf16", "fp16", "precision")
-"""What files say that speak of precision."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +51,7 @@ def _callers(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> Calle
     sites: list[CallSite] = []
     complete = True
     everywhere = len(project.paths) <= MAX_FILES_SEARCHED
-    documents = project.python_documents(() if everywhere else WORDS, (name,))
+    documents = project.python_documents(() if everywhere else SAID, (name,))
     for count, document in enumerate(documents):
         if count >= MAX_CALLER_FILES or len(sites) > MAX_CALL_SITES:
             return Callers(tuple(_sites(project, module, function, name)[0][:MAX_CALL_SITES]), False)

@@ -12,16 +12,15 @@ from .commands import command_parameters
 from .identifiers import words_of
 from .limits import MAX_OPTION_FILES, MAX_OPTIONS
 from .names import ModuleNames, attribute_chain, names_of
+from .precision_words import CHOOSING, SAID
 
 SPEAKING = frozenset(
     (
-        *("dtype", "dtypes", "precision", "bf16", "bfloat16", "fp16", "float16", "fp32", "float32", "amp", "half"),
-        *("autocast", "device", "devices", "accelerator"),
+        *CHOOSING,
+        *("dtypes", "fp32", "float32", "amp", "autocast", "device", "devices", "accelerator"),
     )
 )
 """Words of the names of options that are looked for anywhere in a project."""
-WORDS = ("autocast", "scaler", "bfloat16", "float16", "bf16", "fp16", "precision")
-"""What files say that can declare such options."""
 SETTINGS = frozenset(
     ("args", "opt", "opts", "cfg", "config", "conf", "options", "hparams", "flags", "params", "settings", "hps")
 )
@@ -124,7 +123,7 @@ def options_read(project: Project, module: ModuleNames, node: ast.Attribute) -> 
 def _options_anywhere(project: Project, name: str) -> list[Option]:
     """The declarations of the option ``name``; empty where the name stands in too many files."""
     spellings = (name, name.upper(), name.replace("_", "-"))
-    documents = project.python_documents(WORDS, spellings)
+    documents = project.python_documents(SAID, spellings)
     found: list[Option] = []
     for count, document in enumerate(documents):
         if count >= MAX_OPTION_FILES:

@@ -32,6 +32,8 @@ names another one."""
 WEIGHT_CASTS = {"half": FP16, "bfloat16": BF16, "float": FP32, "double": FP64}
 """Those that cast the weights first."""
 CASTS = (*WEIGHT_CASTS, "to")
+NARROWING = ("to", "type", "type_as", "half", "bfloat16")
+"""Methods of tensors after which one can be 16-bit."""
 SAME_MODULE = (*SAME_WEIGHTS, *WEIGHT_CASTS, "type")
 """All that give back the module itself; tests/test_flow_layers.py calls them."""
 SAME_COMPUTATION = ("compile", "DistributedDataParallel", "DataParallel", "DDP", "convert_sync_batchnorm")

@@ -10,11 +10,11 @@ from ...codemod.python.arguments import bind
 from ...codemod.python.functions import called_function
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.source.project import Project
+from ...codemod.torch.api import NARROWING
 from ...codemod.torch.autocast import APIS
 from ...codemod.torch.dtype_values import constants_of
 from .custom_functions import CustomFunction, custom_functions
 
-_CASTS = ("half", "bfloat16", "to", "type", "type_as")
 _PLAIN_CALLS = frozenset(
     {"int", "float", "len", "range", "max", "min", "abs", "isinstance", "tuple", "list", "zip", "enumerate", "getattr",
      "hasattr", "any", "all", "sum", "print", "super", "ValueError", "RuntimeError", "AssertionError",
@@ -32,7 +32,7 @@ def _is_given_casts(module: ModuleNames, node: ast.Attribute) -> bool:
     """``Name.apply(x.to(dtype), ...)``: the caller sees to the dtypes."""
     call = module.parents.get(node)
     given = call.args if isinstance(call, ast.Call) and call.func is node else []
-    return any(isinstance(item, ast.Call) and (attribute_chain(item.func) or [""])[-1] in _CASTS for item in given)
+    return any(isinstance(item, ast.Call) and (attribute_chain(item.func) or [""])[-1] in NARROWING for item in given)
 
 
 def applications(project: Project, function: CustomFunction) -> Sequence[tuple[ModuleNames, ast.Attribute]]:

@@ -9,8 +9,8 @@ from ...codemod.flow.frame import Meeting
 from ...codemod.half.atom_places import chain_of
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import function_of, position
+from ...codemod.torch.api import NARROWING
 
-CASTS = ("to", "type", "type_as", "half", "bfloat16")
 MOVING = ("device", "non_blocking", "memory_format", "copy")
 """Arguments of ``to`` that say nothing about a dtype."""
 
@@ -42,7 +42,7 @@ def is_cast_below(meeting: Meeting) -> bool:
     module = meeting.module
     joined = module.statement_of(meeting.node)
     names = {item.id for item in getattr(joined, "targets", ()) if isinstance(item, ast.Name)}
-    for name in CASTS if names else ():
+    for name in NARROWING if names else ():
         for call in module.calls_by_name.get(name, []):
             statement = module.statement_of(call)
             again = {item.id for item in getattr(statement, "targets", ()) if isinstance(item, ast.Name)} & names
@@ -72,7 +72,7 @@ def _is_here(meeting: Meeting, node: ast.AST) -> bool:
 
 def _casts_above(meeting: Meeting) -> Iterator[ast.Call]:
     module = meeting.module
-    for name in CASTS:
+    for name in NARROWING:
         for call in module.calls_by_name.get(name, []):
             if position(call) < position(meeting.node) and _is_here(meeting, call) and not _only_moves(call):
                 yield call

@@ -36,6 +36,7 @@ from ...codemod.profiles.profile import Support
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, last_name, names_of, resolve
 from ...codemod.python.paths import function_of
+from ...codemod.python.precision_words import CHOOSING
 from ...codemod.releases.gates import is_gate, is_gated
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
@@ -43,7 +44,6 @@ from ...codemod.source.project import Project
 ASKS = "torch.cuda.is_bf16_supported"
 COUNTS_EMULATION, HAS_ARGUMENT = "2.3", "2.4"
 """The releases of PyTorch from which on the answer includes emulation, and the argument exists."""
-CHOICES = ("bf16", "bfloat16", "fp16", "float16", "half", "precision", "dtype")
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -78,7 +78,7 @@ def _chooses(module: ModuleNames, call: ast.Call) -> bool:
         if isinstance(parent, ast.IfExp) and child is parent.test:
             return _speaks(module, module.statement_of(parent))
         if isinstance(parent, ast.keyword):
-            return any(word in (parent.arg or "").lower() for word in CHOICES)
+            return any(word in (parent.arg or "").lower() for word in CHOOSING)
         if isinstance(parent, ast.Dict):
             return any(
                 value is child and _is_switch(key) for key, value in zip(parent.keys, parent.values, strict=True)
@@ -105,7 +105,7 @@ def _speaks(module: ModuleNames, statement: ast.stmt) -> bool:
     """Whether precision is what the statement, or the function it answers for, is about."""
     owner = getattr(function_of(module, statement), "name", "")
     text = f"{owner} {ast.unparse(statement)}".replace("is_bf16_supported", "").lower()
-    return any(word in text for word in CHOICES)
+    return any(word in text for word in CHOOSING)
 
 
 def _looks_at_capability(module: ModuleNames, call: ast.Call) -> bool:

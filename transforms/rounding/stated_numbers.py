@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...codemod.model import Place
-from ...codemod.purpose.decided import CERTAIN, WRITTEN, Decided, has_run, stated
+from ...codemod.purpose.decided import CERTAIN, Decided, has_run, stated
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.documents import FileKind
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.numerals import NUMERALS
-from ...codemod.trainers.reading.source import Source, as_number
+from ...codemod.trainers.reading.source import GIVEN, Source, as_number
 
 RESULTS = (".json", ".jsonl")
 """What programs write their results to, with the settings that they had."""
@@ -41,7 +41,7 @@ def stated_numbers(
     given = near or stated([item for item in seen if not (item.lines and known.lines)])
     found = [(source, as_number(source.value)) for source in given]
     is_guessed = any(item.is_guessed and not item.path.endswith(RESULTS) for item in every)
-    is_overruled = is_guessed and not any(item.kind in WRITTEN for item, _ in found)
+    is_overruled = is_guessed and not any(item.kind in GIVEN for item, _ in found)
     if is_overruled or any(value is None for _, value in found):
         return ()
     return tuple(

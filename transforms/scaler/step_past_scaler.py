@@ -35,14 +35,13 @@ from ...codemod.python.creations import known_creations
 from ...codemod.python.functions import called_function, class_of
 from ...codemod.python.names import attribute_chain
 from ...codemod.python.paths import calls_of, exclusive, guard_facts, guards, loops, name_parts, position
+from ...codemod.python.precision_words import SCALING
 from ...codemod.source.project import Project
 from ...codemod.torch.clipping import calls_within
 from ...codemod.torch.scaler_steps import ScalerStep, passes_of
 from ...codemod.torch.scalers import scalers
 from .given_runs import is_on
 
-SWITCH_WORDS = {"scaler", "amp", "fp16", "float16", "half", "mixed", "precision", "autocast"}
-"""Parts of a test that may decide whether this very pass is scaled."""
 HIDING = (
     *("escaped", "kept", "private", "bound-method", "method", "stored"),
     *("get_scale", "unscale_", "argument", "called"),
@@ -131,7 +130,7 @@ def _shares_no_switch(each: ScalerStep, call: ast.Call) -> bool:
     """Whether the call waits for a test of precision that does not hold wherever the loss is scaled."""
     shared = frozenset.intersection(*(guard_facts(each.module, item) for item in (*each.of("scale"), *each.of("step"))))
     return any(
-        not set(guard.facts) <= shared and name_parts(guard.test) & SWITCH_WORDS for guard in guards(each.module, call)
+        not set(guard.facts) <= shared and name_parts(guard.test) & {*SCALING} for guard in guards(each.module, call)
     )
 
 
@@ -190,7 +189,7 @@ def _same_pass(each: ScalerStep, call: ast.Call, step: ast.Call) -> bool:
     module = each.module
     facts = guard_facts(module, call) ^ guard_facts(module, step)
     tests = [guard for item in (call, step) for guard in guards(module, item) if set(guard.facts) & facts]
-    asks_precision = any(name_parts(item.test) & SWITCH_WORDS for item in tests)
+    asks_precision = any(name_parts(item.test) & {*SCALING} for item in tests)
     return loops(module, call) == loops(module, step) and not asks_precision
 
 

@@ -13,6 +13,7 @@ from ...purpose.steps import carries_nothing_back
 from ...purpose.training import training_modules
 from ...python.names import ModuleNames, names_of
 from ...python.options import speaking_options
+from ...python.precision_words import CHOOSING
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, dtype_scenarios
@@ -29,7 +30,7 @@ from .stated_values import stated_values
 from .stated_words import text_of
 
 TORCH = "torch"
-WORDS = ("bfloat16", "float16", "bf16", "fp16", "half", "float32", "precision", "dtype", "float", "amp")
+WORDS = (*CHOOSING, "float32", "float", "amp")
 SETTER = "set_default_dtype"
 """What makes weights of a dtype wherever none is named."""
 TOLD_ONCE = ("constant", "argument", "setting", "fallback", "parameter")

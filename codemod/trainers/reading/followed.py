@@ -25,7 +25,7 @@ from .knobs import Knob, knobs_of
 from .links import sources
 from .region_switches import TESTS, condition_of, is_fixed_off, switches_of
 from .setting_reads import is_of_settings, read_of
-from .source import Source, literal_source
+from .source import GIVEN, Source, literal_source
 from .stated_apex import followed_levels
 from .stated_casts import frozen, frozen_load, is_model
 from .stated_words import shortened
@@ -33,8 +33,6 @@ from .stated_words import shortened
 MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
 TRUE = {BF16: "bf16-true", FP16: "fp16-true"}
 """What weights ask for, where no region and no trainer decides."""
-GIVEN = frozenset(("argument", "flag", "variable", "entry"))
-"""Kinds of places that win over the defaults of the code."""
 SPOKEN = frozenset(("option", "field", "parameter", "fallback", *GIVEN))
 """Kinds that somebody sets; constants and literals in branches are the code's own."""
 BY_MACHINE = "where the machine has bfloat16, else float16"
@@ -71,7 +69,7 @@ def _acting(project: Project) -> tuple[Acting, ...]:
 
 def _followed(project: Project) -> tuple[Declaration, ...]:
     found: dict[tuple[str, object], Declaration] = {}
-    for item in (*_switched(project), *followed_levels(project, GIVEN)):
+    for item in (*_switched(project), *followed_levels(project)):
         found.setdefault((item.path, item.span), item)
     for acting in sorted(project.fact(_acting), key=_serves_no_training):
         for knob in acting.knobs:

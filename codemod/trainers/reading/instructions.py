@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from ...purpose.files import CONFIG_ENDINGS
 from ...source.documents import FileKind
 from ...source.project import Project
-from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
+from .program_files import LAUNCHING, file_named, script_of
 from .recognition import runs_program
 
 STARTS = LAUNCHING

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from ...python.names import ModuleNames, Scope, names_of
 from ...python.paths import name_parts
+from ...python.precision_words import CHOOSING
 from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Gap
 from ...source.project import Project
@@ -24,12 +25,11 @@ from .source import Source
 
 FULL = ("no", "none", "off", "32", "32-true")
 """Other words for float32."""
-DTYPE_WORDS = ("float16", "bfloat16", "dtype", "fp16", "bf16", "half", "precision", "autocast")
 
 
 TWINS = {"fp16": "bf16", "bf16": "fp16", "float16": "bfloat16", "bfloat16": "float16"}
 """How the two 16-bit types are spelled alike."""
-SPEAKING = frozenset({"amp", "fp16", "bf16", "half", "mixed", "precision", "dtype", "bfloat16", "float16", "autocast"})
+SPEAKING = frozenset({*CHOOSING, "amp", "mixed", "autocast"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,5 +215,5 @@ def _module_of(project: Project, near: ModuleNames, scope: Scope) -> ModuleNames
 
 
 def _by_tree(project: Project) -> dict[ast.AST, ModuleNames]:
-    documents = project.python_documents(DTYPE_WORDS)
+    documents = project.python_documents((*CHOOSING, "autocast"))
     return {document.tree: names_of(project, document) for document in documents}

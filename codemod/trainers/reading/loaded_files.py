@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
+from ...purpose.files import CONFIG_ENDINGS
 from ...purpose.imports import imported_names, reached_from
 from ...purpose.training import only_infers
 from ...python.names import ModuleNames, names_of
@@ -13,7 +14,7 @@ from ...source.project import Project
 from .configs import config_files
 from .hydra_files import NAME_FLAGS, chosen_groups, composed, mains_of
 from .instructions import instructed_files
-from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of, words_of_script
+from .program_files import LAUNCHING, file_named, script_of, words_of_script
 from .programs_started import modules_of
 
 DYNAMIC = frozenset(("hydra", "jsonargparse", "importlib", "runpy", "subprocess"))

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ...formats.text import CommandLine
+from ...purpose.files import CONFIG_ENDINGS
 from ...source.documents import FileKind
 from ...source.project import Project
 from ..parsers.interface import Interface
 from ..parsers.programs import interface_of
 from .configs import config_files
 from .instructions import instructed_files
-from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of, words_of_script
+from .program_files import LAUNCHING, file_named, script_of, words_of_script
 
 
 def interface_of_line(project: Project, path: str, command: CommandLine) -> Interface | None:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from ...purpose.files import words_of
 from ...python.names import Binding, ModuleNames
 from ...python.paths import guards
+from ...python.precision_words import SWITCHING
 from .scopes import CodeOrigin, Scope
-from .stated_words import SWITCHING
 
 
 def is_picked_by_word(scope: Scope) -> bool:
@@ -40,4 +40,4 @@ def _names_precision(test: ast.expr) -> bool:
         return False
     listed = [item for node in test.comparators for item in getattr(node, "elts", [node])]
     words = (item.value for item in listed if isinstance(item, ast.Constant))
-    return any(isinstance(word, str) and not SWITCHING.isdisjoint(words_of(word)) for word in words)
+    return any(isinstance(word, str) and any(each in words_of(word) for each in SWITCHING) for word in words)

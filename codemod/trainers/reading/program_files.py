@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ...formats.text import CommandLine
+from ...purpose.files import CONFIG_ENDINGS
 from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import config_files
@@ -17,7 +18,6 @@ VARIABLE = re.compile(r"\$(?:\{[^}]*\}|\w+)")
 """A variable of a shell in a word."""
 FOLDER = re.compile(r"\$(?:\w+|\{\w+(?::?-.*)?\}|\(.*\))/")
 """A folder of a checkout that the shell knows: ``${ROOT}/``, ``$(dirname "$0")/``."""
-CONFIG_ENDINGS = (".yaml", ".yml", ".json", ".toml")
 
 
 def script_of(project: Project, path: str, script: str) -> str | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...formats.text import CommandLine
+from ...purpose.files import CONFIG_ENDINGS
 from ...purpose.imports import reached_from
 from ...python.names import ModuleNames, names_of
 from ...source.module_paths import absolute_module
@@ -20,7 +21,7 @@ from .configs import ConfigFile
 from .hydra_files import composed, config_at, mains_of
 from .loaded_files import loaders_of
 from .named_classes import CLASS_KEYS
-from .program_files import CONFIG_ENDINGS, file_named, words_of_script
+from .program_files import file_named, words_of_script
 
 BASES = ("_base_", "_BASE_")
 """Keys and variables that name the files which a configuration builds on."""

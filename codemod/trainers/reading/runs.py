@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ...formats.text import CommandLine
 from ...model import Place, Span
-from ...purpose.files import purpose_of
+from ...purpose.files import CONFIG_ENDINGS, purpose_of
 from ...purpose.training import training_modules
 from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
@@ -24,7 +24,7 @@ from .declarations import scopes_of
 from .handed import Launch, handed_in, is_left_out
 from .instructions import instructed_files
 from .picked_calls import is_picked_by_word
-from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, files_named, script_of
+from .program_files import LAUNCHING, file_named, files_named, script_of
 from .programs_started import built_by_name, candidates, is_program, modules_of, uses_step_of
 from .run_code import is_switched_off, is_used
 from .run_files import (

@@ -20,6 +20,8 @@ KINDS = ("constant", "argument", "parameter", "fallback", "field", "option", "en
 ``fallback``: of ``cfg.get("key", default)``, where a configuration may say otherwise · ``field``: of a class body ·
 ``option``: the default of a command-line option · ``entry``: of a configuration file · ``flag``: on a command line ·
 ``variable``: of a shell or the environment."""
+GIVEN = ("argument", "flag", "variable", "entry")
+"""What a run is given; the others are what counts where it is given nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ from ...python.names import ModuleNames, names_of
 from ...source.project import Project
 from ...torch.dtypes import FP16
 from .links import sources
+from .source import GIVEN
 from .stated_casts import condition_of
 from .stated_words import text_of
 
@@ -48,7 +49,7 @@ def stated_hooks(module: ModuleNames) -> Iterator[Declaration]:
                 yield Declaration(*place, role, FP16.name, condition=test)
 
 
-def followed_levels(project: Project, given: frozenset[str]) -> Iterator[Declaration]:
+def followed_levels(project: Project) -> Iterator[Declaration]:
     """What gives the level its value: ``--opt-level O2`` of a launch line, the default of the option."""
     for document in project.python_documents(("initialize",), ("apex",)):
         module = names_of(project, document)
@@ -60,7 +61,7 @@ def followed_levels(project: Project, given: frozenset[str]) -> Iterator[Declara
             feeds = f"feeds {text_of(level)}, amp.initialize ({document.path}:{document.span(call).row})"
             for source in sources(project, module, level):
                 if source.value in LEVELS and not source.is_guessed:
-                    role = "compute" if source.kind in given else "option"
+                    role = "compute" if source.kind in GIVEN else "option"
                     place = (source.path, source.span, "apex", source.key, role)
                     yield Declaration(*place, str(source.value), LEVELS[str(source.value)], feeds=feeds)
 

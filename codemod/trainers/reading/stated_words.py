@@ -6,13 +6,12 @@ import ast
 
 from ...purpose.files import words_of
 from ...python.names import ModuleNames, attribute_chain
+from ...python.precision_words import SWITCHING
 from ...torch.api import QUANTIZING
 from ...torch.dtypes import DTYPE_WORDS, TENSOR_TYPES, TORCH_DTYPES, Dtype, as_dtype
 
 NAMING = frozenset({"dtype", "dtypes", "precision"})
 """Words of names whose value names a dtype."""
-SWITCHING = frozenset({"fp16", "bf16", "float16", "bfloat16", "amp", "half", "autocast"})
-"""Words of names whose value is on, off, or a level."""
 BESIDE_HALF = frozenset({"use", "is", "no", "with", "to", "in", "as", "run", "do", "enable", "cast", "model", "train"})
 """Words beside which ``half`` is a dtype: ``use_half``, ``model_half``; in ``limit_left_half`` it is a part."""
 ABLE = frozenset({"has", "supports", "support", "supported", "available", "capable", "can"})
@@ -27,7 +26,7 @@ SHOWN = 60
 
 def speaks(name: str) -> bool:
     """Whether a name is about precision: ``torch_dtype``, ``use_fp16``, ``mixed_precision``; ``sample`` is not."""
-    return quantizes(name) or not (NAMING | SWITCHING).isdisjoint(_words(name))
+    return quantizes(name) or not NAMING.union(SWITCHING).isdisjoint(_words(name))
 
 
 def quantizes(name: str) -> bool:
@@ -45,14 +44,14 @@ def is_switch(name: str) -> bool:
     words = _words(name)
     if quantizes(name):
         return True
-    return not SWITCHING.isdisjoint(words) and NAMING.isdisjoint(words) and ABLE.isdisjoint(words)
+    return any(word in words for word in SWITCHING) and NAMING.isdisjoint(words) and ABLE.isdisjoint(words)
 
 
 def _words(name: str) -> frozenset[str]:
     """The words of a name, without a ``half`` that is a part of something."""
     words = frozenset(words_of(name))
     others = words - {"half"}
-    return words if others <= BESIDE_HALF or others & (NAMING | SWITCHING) else others
+    return words if others <= BESIDE_HALF or others & NAMING.union(SWITCHING) else others
 
 
 def text_of(node: ast.expr | None) -> str:

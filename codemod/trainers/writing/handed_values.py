@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ...model import Edit, EditRefused
 from ...python.names import ModuleNames
+from ...python.precision_words import CHOOSING
 from ...source.project import Project
 from ...torch.dtypes import Constant, Dtype
 from ...torch.machine_tests import asks_machine
@@ -26,7 +27,7 @@ FP8 = "fp8"
 """What a trainer computes in on GPUs that have float8; no target of a move is as narrow, so a person decides."""
 OF_A_RUN = ("entry", "flag", "variable")
 """Kinds of sources of which each run has its own."""
-PRECISIONS = frozenset({"fp16", "float16", "half", "bf16", "bfloat16", "fp32", "float32", "precision", "dtype", "16"})
+PRECISIONS = frozenset({*CHOOSING, "fp32", "float32", "16"})
 """Words of a test that asks for one precision: what it picks is not renamed."""
 
 

@@ -14,11 +14,12 @@ from ....codemod.python.names import ModuleNames, attribute_chain, last_name
 from ....codemod.python.paths import calls_of, exclusive, function_of, guard_facts
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler import Scaler
+from ....codemod.torch.scaler_births import OF_CUDA
 from ....codemod.torch.scalers import scalers
 from .fsdp_policies import names_wrapper, wrapper_version
 
 PLAIN = ("GradScaler",)
-KEPT = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
+KEPT = OF_CUDA.names
 """Arguments that both scalers have; the device is CUDA in both unless named."""
 IMPORT = "from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler"
 

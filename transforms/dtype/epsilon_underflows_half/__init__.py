@@ -44,13 +44,12 @@ from ....codemod.python.numbers import number_of
 from ....codemod.python.paths import position
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP16
-from .near_one import bounds_near_one
+from .near_one import BREAKS_AT_ZERO, bounds_near_one
 
 UNDERFLOW = 2.0**-25
 """Up to here float16 rounds to zero: half of its smallest subnormal number."""
 SMALL = ("e-08", "e-09", *(f"e-{exponent}" for exponent in range(8, 46)))
 """How such a number ends; a file without any is not parsed."""
-BREAKS_AT_ZERO = ("log", "log2", "log10", "sqrt", "rsqrt", "reciprocal")
 OPTIMIZERS = {
     "Adam": 1e-8,
     "AdamW": 1e-8,

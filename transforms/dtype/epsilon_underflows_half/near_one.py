@@ -18,7 +18,7 @@ ROUNDS_TO_ONE = {FP16: 2.0**-12, BF16: 2.0**-9}
 """How far below one a number may be and still become one (measured with PyTorch 2.13)."""
 ONE_IN_FLOAT32 = 2.0**-25
 """What is nearer to one than this is one in float32 as well: then 16 bits are not what breaks."""
-DIFFERENCES = ("log", "log2", "log10", "sqrt", "rsqrt", "reciprocal")
+BREAKS_AT_ZERO = ("log", "log2", "log10", "sqrt", "rsqrt", "reciprocal")
 """What breaks where ``1 - p`` is zero."""
 ENDS = {"logit": "logit", "atanh": "atanh", "arctanh": "atanh", "acos": "acos", "arccos": "acos", "asin": "asin"}
 """What breaks, or whose gradient does, where ``p`` is one."""
@@ -71,7 +71,7 @@ def _uses(module: ModuleNames, call: ast.Call) -> Iterator[str]:
                 continue
             if isinstance(above, ast.BinOp) and isinstance(above.op, ast.Div) and above.right is parent:
                 yield "the division"
-            elif _called(module, parent) in DIFFERENCES:
+            elif _called(module, parent) in BREAKS_AT_ZERO:
                 yield _named(_called(module, parent))
         elif _called(module, node) in ENDS:
             yield _named(ENDS[_called(module, node)])

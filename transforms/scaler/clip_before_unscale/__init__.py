@@ -42,6 +42,7 @@ from ....codemod.model import Edit, Finding, Fix, Rule
 from ....codemod.purpose.given import may_be_on
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.paths import calls_of, exclusive, guard_facts, guards, loops, name_parts, position
+from ....codemod.python.precision_words import SCALING
 from ....codemod.source.project import Project
 from ....codemod.torch.clipping import Clip, clips_of
 from ....codemod.torch.scaler_steps import ScalerStep, may_unscale, steps_of
@@ -51,8 +52,6 @@ from .lightning_clips import clips_before_lightning
 from .scaled_norms import clipping_hooks, norms_of
 from .unscale_insertion import unscale_before
 
-SWITCH_WORDS = {"scaler", "amp", "fp16", "float16", "half", "mixed", "precision", "autocast"}
-"""Parts of a test that may decide whether this very pass is scaled."""
 SCALED = "the threshold is compared with gradients that are still multiplied by the loss scale (65536 at the start)"
 NORM = "the norm is of gradients that are still multiplied by the loss scale (65536 at the start)"
 
@@ -142,7 +141,7 @@ def _is_behind_another_switch(step: ScalerStep, clip: ast.Call, scaled: Sequence
     """Whether the clip waits for a test about precision that the scaled backward and the step do not share."""
     shared = {fact for call in scaled for fact in guard_facts(step.module, call)}
     for guard in guards(step.module, clip):
-        if not set(guard.facts) <= shared and name_parts(guard.test) & SWITCH_WORDS:
+        if not set(guard.facts) <= shared and name_parts(guard.test) & {*SCALING}:
             return True
     return False
 

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Draft
-from ....codemod.purpose.decided import WRITTEN
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.python.creations import known_creations
 from ....codemod.python.names import ModuleNames, names_of
@@ -15,7 +14,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.api import ACCELERATOR
 from ....codemod.torch.clipping import clips_of
 from ....codemod.trainers.reading.links import sources
-from ....codemod.trainers.reading.source import Source
+from ....codemod.trainers.reading.source import GIVEN, Source
 
 MESSAGE = (
     "gradients are clipped past the Accelerator: in float16 they are still multiplied by the loss scale (65536 at the "
@@ -46,7 +45,7 @@ def _float16(project: Project, module: ModuleNames, backward: ast.Call) -> Sourc
         node = next((item.value for item in made.call.keywords if item.arg == "mixed_precision"), None)
         if node is not None and made.module.qualified(made.call.func) in ACCELERATOR:
             found = [item for item in sources(project, made.module, node) if not item.is_guessed]
-            given = [item for item in found if item.kind in WRITTEN] or found
+            given = [item for item in found if item.kind in GIVEN] or found
             return next((item for item in given if item.value == "fp16"), None)
     return None
 

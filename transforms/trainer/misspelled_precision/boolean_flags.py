@@ -15,6 +15,7 @@ from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of, resolve
 from ....codemod.python.options import SETTINGS, options_in
+from ....codemod.python.precision_words import SWITCHING
 from ....codemod.python.scopes import attribute_chain
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.declarations import calls_of, scope_of_call
@@ -25,7 +26,7 @@ from .slips import SPELLING
 NEGATIONS = ("no", "not", "disable", "without")
 SWAPPED = "store_true"
 
-FLAG_WORDS = ("fp16", "bf16", "float16", "bfloat16", "tf32", "amp", "autocast", "half")
+FLAG_WORDS = (*SWITCHING, "tf32")
 """A command-line switch with one of these words in its name is about precision."""
 NO_WORDS = ("0", "false", "no", "off")
 NO_WORD = '("", "0", "false", "no", "off")'

@@ -14,6 +14,7 @@ from ....codemod.python.caught import is_caught
 from ....codemod.python.class_fields import declared_fields
 from ....codemod.python.functions import all_bases, class_of, lineage
 from ....codemod.python.names import ModuleNames, Scope, last_name, names_of, resolve
+from ....codemod.python.precision_words import HALVES
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import APIS as AUTOCASTS
 from ....codemod.torch.scalers import APIS as SCALERS
@@ -28,7 +29,7 @@ MEANT = {
     "fp16": ("fp_16", "float16", "f16"),
 }
 """Right keyword -> what people write for it, beside slips of the hand."""
-WORDS = frozenset({"fp16", "bf16", "float16", "bfloat16", "precision", "dtype", "amp", "autocast", "tf32"})
+WORDS = frozenset({*HALVES, "precision", "dtype", "amp", "autocast", "tf32"})
 CALLED = ("Accelerator(", "Fabric(", "Trainer(", "Config(", "Arguments(", "Args(", "Settings(", "Options(", "Plugin(")
 """Ends of the names of classes that hold settings; a file without any is not read."""
 OF_SCALING = ("caler(", "ScalerKwargs(", "autocast(")

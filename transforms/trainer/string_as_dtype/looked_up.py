@@ -13,7 +13,7 @@ from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import HALVES, TORCH_DTYPES, as_dtype
 
-KNOWN = frozenset(("bfloat16", "float16", "float32", "float64", "half", "float", "double"))
+KNOWN = frozenset(name.removeprefix("torch.") for name in TORCH_DTYPES)
 """Names that torch has for floating-point types."""
 SPELLINGS = KNOWN | {"fp16", "bf16", "fp32", "fp64"}
 
