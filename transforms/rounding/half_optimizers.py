@@ -12,14 +12,17 @@ from ...codemod.half.half_weights import HalfWeights, half_weights, models_of
 from ...codemod.half.launchers import is_held
 from ...codemod.purpose.decided import has_run
 from ...codemod.purpose.files import is_test
+from ...codemod.purpose.given import may_be_on
 from ...codemod.python.bound import is_replaced
 from ...codemod.python.callers import callers_of
+from ...codemod.python.creations import creations_of
 from ...codemod.python.keywords import keywords_of
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.python.trace import Domain, Trace, trace
 from ...codemod.source.documents import Document
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
+from ...codemod.torch.scalers import scalers
 from .benchmarks import only_measures
 from .grids import loses_updates
 from .optimizer_table import Row, row_of_optimizer
@@ -40,9 +43,11 @@ REMEDIES = (
     "copy_stochastic",
 )
 """Parts of names in code that keeps what rounding loses, by itself."""
+UNSCALING = "unscale_"
+"""What a scaler that is on refuses to do to 16-bit gradients."""
 WRAPPERS = (
     *("FP16", "Fp16", "fp16", "BF16", "bf16", "initialize", "OSS", "ZeroRedundancy", "Mixed", "Distributed", "setup"),
-    *("Master", "master", "wrap", "convert", "unscale_"),
+    *("Master", "master", "wrap", "convert", UNSCALING),
 )
 """Parts of the names of calls that may put a float32 copy of the weights under an optimizer they are given."""
 SHARDED = ("deepspeed", "megatron.core", "megatron.training", "colossalai", "zero_stage")
@@ -191,10 +196,20 @@ def _is_wrapped(project: Project, module: ModuleNames, call: ast.Call) -> bool:
         arguments = [*other.args, *(item.value for item in other.keywords)]
         named = (item for item in arguments if isinstance(item, ast.Name | ast.Attribute))
         held = call in arguments or any(ast.unparse(item) in names for item in named)
-        wraps = any(word in last for word in WRAPPERS) and not _is_of_fabric(other)
+        wraps = any(word in last for word in WRAPPERS) and not (_is_of_fabric(other) or _is_off(project, module, other))
         if held and (wraps or (last == "prepare" and is_held(project, module))):
             return True
     return False
+
+
+def _is_off(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """``scaler.unscale_(optimizer)`` of a scaler that is off in all runs that the project states."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or func.attr != UNSCALING:
+        return False
+    made_by = {made.call for made in creations_of(project, module, func.value)}
+    known = [item for item in scalers(project) if item.call in made_by]
+    return bool(known) and len(known) == len(made_by) and not any(may_be_on(project, item) for item in known)
 
 
 def _is_replaced(module: ModuleNames, call: ast.Call) -> bool:
