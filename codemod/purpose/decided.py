@@ -17,6 +17,7 @@ from ..torch.api import ACCELERATOR
 from ..torch.dtypes import Constant, Dtype, Given, as_dtype
 from ..torch.machine_tests import asks_machine
 from ..trainers.reading.links import sources
+from ..trainers.reading.loaded_files import is_never_picked
 from ..trainers.reading.shown_flags import lines_leaving_out, shown_sources
 from ..trainers.reading.source import GIVEN, Source
 from .imports import connected_modules
@@ -137,7 +138,8 @@ def _values(project: Project, module: ModuleNames, item: Given) -> list[Source] 
     holder = _holder(project, module, item)
     if holder is None:
         return None
-    return stated(sources(project, *_asked(project, holder, item.node)))
+    found = sources(project, *_asked(project, holder, item.node))
+    return stated([source for source in found if not is_never_picked(project, source.path)])
 
 
 def stated(found: Sequence[Source]) -> list[Source]:

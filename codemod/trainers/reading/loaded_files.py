@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 from collections.abc import Iterator, Mapping
 
 from ...purpose.files import CONFIG_ENDINGS
@@ -48,6 +49,36 @@ def is_of_own_program(project: Project, path: str) -> bool:
     packages = {name.lower().replace("-", "_") for item in project.frameworks for name in item.packages} - {"torch"}
     uses = any(root.lower().startswith(name) for root in imported for name in packages)
     return bool(modules) and not uses and imported.isdisjoint(DYNAMIC)
+
+
+def is_never_picked(project: Project, path: str) -> bool:
+    """Whether Hydra composes another file of the same group, and no launch line picks this one."""
+    return path in project.fact(_never_picked)
+
+
+def _never_picked(project: Project) -> frozenset[str]:
+    found: set[str] = set()
+    picked = project.fact(_words_picked)
+    for document in project.python_documents(HYDRA):
+        for main in mains_of(project, names_of(project, document)):
+            files = set(composed(project, main)) if main.name else set()
+            groups = {posixpath.dirname(path) for path in files} - {main.root}
+            beside = [path for path in project.paths if posixpath.dirname(path) in groups and path not in files]
+            found |= {path for path in beside if not _is_picked(project, path, picked)}
+    return frozenset(found)
+
+
+def _is_picked(project: Project, path: str, picked: frozenset[str]) -> bool:
+    """Whether a launch line, or one that a text shows, names a file of a group."""
+    name = posixpath.splitext(posixpath.basename(path))[0]
+    return name in picked or any(True for _ in project.documents(FileKind.TEXT, (f"={name}",)))
+
+
+def _words_picked(project: Project) -> frozenset[str]:
+    """The values that launch lines give, each alternative of a sweep by itself: ``model=small,large``."""
+    texts = config_files(project, ("=",), (FileKind.SHELL, FileKind.ENV))
+    words = (word for config in texts if config.is_shell for command in config.text.commands for word in command.words)
+    return frozenset(value for word in words for value in word.partition("=")[2].strip("\"'").split(","))
 
 
 def is_passed_only(project: Project, path: str) -> bool:

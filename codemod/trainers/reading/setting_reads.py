@@ -106,10 +106,24 @@ def entries_read(project: Project, read: Read) -> Iterator[Source]:
             if entry.kind in ("override", "flag"):
                 if runs_one_of(entry.command, programs_of(project, read.module)):
                     yield entry_source(config, entry)
-            elif (is_seen and len(entry.key) == len(read.parts)) or (
+            elif (is_seen and (len(entry.key) == len(read.parts) or _is_of_group(config, entry, read))) or (
                 (is_seen or len(entry.key) >= read.levels) and _fits(project, config, entry, read)
             ):
                 yield replace(entry_source(config, entry), is_guessed=not is_seen)
+
+
+def _is_of_group(config: ConfigFile, entry: Entry, read: Read) -> bool:
+    """Whether a file's folders say what its keys leave out: ``cfg.model.dtype`` is the ``dtype:`` of ``model/small.yaml``.
+
+    So Hydra composes the files of a group, where the head of a file names no other package.
+    """
+    folders = tuple(config.document.path.split("/")[:-1])
+    whole = (*folders, *map(str, entry.key))
+    return len(entry.key) < len(read.parts) < len(whole) and _is_end(whole, read.parts) and not _is_packaged(config)
+
+
+def _is_packaged(config: ConfigFile) -> bool:
+    return "@package" in config.document.text.partition("\n")[0]
 
 
 def is_loaded_for(project: Project, path: str, module: ModuleNames) -> bool:
