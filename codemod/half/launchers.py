@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from ..python.names import ModuleNames
 from ..source.documents import FileKind
 from ..source.project import Project
@@ -20,7 +23,7 @@ def is_held(project: Project, module: ModuleNames, *launchers: str) -> bool:
     Of a script that no text names, nobody knows how it is started: then any such
     configuration of the project counts.
     """
-    if any(word in module.document.text for word in HOLDING):
+    if says_held(module):
         return True
     path = "/".join(module.path.split("/")[-2:])
     spellings = (path, path.removesuffix(".py").replace("/", "."))
@@ -30,3 +33,40 @@ def is_held(project: Project, module: ModuleNames, *launchers: str) -> bool:
         unknown = any(word in text and not any(item in text for item in PLAIN) for text in texts for word in launchers)
         return unknown or any(word in text for text in texts for word in HOLDING)
     return any(True for kind in TEXTS for _ in project.documents(kind, HOLDING))
+
+
+def says_held(module: ModuleNames) -> bool:
+    """Whether a script speaks of DeepSpeed or FSDP otherwise than as an option that is off by default."""
+    said = _counted(module.document.text)
+    return said > 0 and said > sum(map(_counted, _switched_off(module)))
+
+
+def _counted(text: str) -> int:
+    return sum(text.count(word) for word in HOLDING)
+
+
+def _switched_off(module: ModuleNames) -> Iterator[str]:
+    """What a script says of DeepSpeed and FSDP where it leaves them off, as options that have no value by default do."""
+    options = {name: node for node in (*module.of_type(ast.AnnAssign), *module.calls) if (name := _option_off(node))}
+    yield from map(ast.unparse, options.values())
+    yield from (item.attr for item in module.of_type(ast.Attribute) if item.attr in options)
+    for item in (keyword for call in module.calls for keyword in call.keywords):
+        names = [part.attr for part in ast.walk(item.value) if isinstance(part, ast.Attribute)]
+        given = [part.value for part in ast.walk(item.value) if isinstance(part, ast.Constant)]
+        if item.arg and not any(given) and all(name in options for name in names if _counted(name)):
+            yield item.arg
+
+
+def _option_off(node: ast.AST) -> str:
+    """The name of an option or field for DeepSpeed or FSDP that is off where nobody gives it."""
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+        name, given = node.target.id, node.value
+    elif isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith("add_argument"):
+        first = node.args[0]
+        name, given = (str(first.value) if isinstance(first, ast.Constant) else ""), node
+    else:
+        return ""
+    defaults = [item.value for item in getattr(given, "keywords", ()) if item.arg in ("default", "default_factory")]
+    default = given if isinstance(given, ast.Constant) else next(iter(defaults), None)
+    off = default is None or (isinstance(default, ast.Constant) and not default.value)
+    return name.lstrip("-").replace("-", "_") if off and _counted(name) else ""

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ...codemod.half.checkpoints import AUTO
 from ...codemod.half.half_weights import HalfWeights, half_weights, models_of
-from ...codemod.half.launchers import is_held
+from ...codemod.half.launchers import is_held, says_held
 from ...codemod.purpose.decided import has_run
 from ...codemod.purpose.files import is_test
 from ...codemod.purpose.given import may_be_on
@@ -50,7 +50,7 @@ WRAPPERS = (
     *("Master", "master", "wrap", "convert", UNSCALING),
 )
 """Parts of the names of calls that may put a float32 copy of the weights under an optimizer they are given."""
-SHARDED = ("deepspeed", "megatron.core", "megatron.training", "colossalai", "zero_stage")
+SHARDED = ("megatron.core", "megatron.training", "colossalai", "zero_stage")
 """Words of files in which a library may hold the weights instead of the model. FSDP shards the weights as they are."""
 
 Class: TypeAlias = "tuple[str, Row] | None"
@@ -128,7 +128,7 @@ def _passed_there(project: Project, item: HalfOptimizer, node: ast.Name) -> list
 
 def _has_remedy(module: ModuleNames) -> bool:
     text = module.document.text
-    return any(word in text for word in (*REMEDIES, *SHARDED))
+    return any(word in text for word in (*REMEDIES, *SHARDED)) or ("deepspeed" in text and says_held(module))
 
 
 def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOptimizer | None:

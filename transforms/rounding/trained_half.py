@@ -134,7 +134,7 @@ def _training(project: Project, made: Creation, weights: HalfWeights) -> Iterato
     if scope is None or scope.framework.id not in TABLES or found is None or not found.uncertain.isdisjoint(DECIDING):
         return
     given = found.values
-    held = any(name in given and not _is_off(given[name]) for name in SHARDING)
+    held = any(name in given and not _is_left_off(project, module, given[name]) for name in SHARDING)
     if held or "optim_args" in given or any(_is_set(name, made) for name in ("learning_rate", "optim")):
         return
     scaled = given.get("fp16")
@@ -148,6 +148,12 @@ def _training(project: Project, made: Creation, weights: HalfWeights) -> Iterato
 
 def _is_off(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and not node.value
+
+
+def _is_left_off(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    """Whether an argument is nothing, or an option that has no value where nobody gives it one."""
+    found = sources(project, module, node)
+    return _is_off(node) or (bool(found) and not any(item.value for item in found))
 
 
 def _is_set(attribute: str, made: Creation) -> bool:

@@ -113,7 +113,7 @@ def entries_read(project: Project, read: Read) -> Iterator[Source]:
 
 
 def _is_of_group(config: ConfigFile, entry: Entry, read: Read) -> bool:
-    """Whether a file's folders say what its keys leave out: ``cfg.model.dtype`` is the ``dtype:`` of ``model/small.yaml``.
+    """Whether a file's folders say what its keys leave out: ``cfg.model.dtype`` is ``dtype:`` in ``model/small.yaml``.
 
     So Hydra composes the files of a group, where the head of a file names no other package.
     """
