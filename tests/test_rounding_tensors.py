@@ -113,6 +113,19 @@ def test_cross_entropy_in_bfloat16_is_quantized_and_repaired_is_not(tmp_path: Pa
     assert abs(loss_of(fixed, loader) - truth) < 1e-5
 
 
+def test_a_loss_behind_the_region_of_its_logits_is_quantized_and_repaired_is_not(tmp_path: Path) -> None:
+    case = "loss-in-16-bits/behind-a-region"
+    errors = []
+    for source in (text_of(case), repaired("loss_in_16_bits", case, tmp_path)):
+        torch.manual_seed(0)
+        loader = [(4 * torch.randn(64, 16), torch.randint(50_000, (64,)))]
+        logits, labels, loss = next(iter(function_of(source)(loader)))
+        errors.append(
+            abs(float(loss.detach()) - float(torch.nn.functional.cross_entropy(logits.detach().double(), labels)))
+        )
+    assert errors[0] > 0.004 and errors[1] < 0.0001
+
+
 def loss_of(source: str, loader: Any) -> float:
     torch.manual_seed(3)
     return float(function_of(source)(loader)[0][0])

@@ -46,7 +46,7 @@ def _counted(text: str) -> int:
 
 
 def _switched_off(module: ModuleNames) -> Iterator[str]:
-    """What a script says of DeepSpeed and FSDP where it leaves them off, as options that have no value by default do."""
+    """What a script says of DeepSpeed and FSDP where it leaves them off, as options without a default do."""
     options = {name: node for node in (*module.of_type(ast.AnnAssign), *module.calls) if (name := _option_off(node))}
     yield from map(ast.unparse, options.values())
     yield from (item.attr for item in module.of_type(ast.Attribute) if item.attr in options)

@@ -15,7 +15,8 @@ entropy over 50,000 classes, measured with PyTorch 2.13, absolute error against 
 
 The loss of a batch is rounded to 8 (11) significant bits, and so are the probabilities that its gradient is made of.
 Inside a CUDA autocast region `cross_entropy`, `log_softmax`, `nll_loss` and `kl_div` compute in float32 by
-themselves; a model whose weights are 16-bit and that runs without a region has nobody who does that. Models of
+themselves; a model whose weights are 16-bit and that runs without a region has nobody who does that, nor has a loss
+that stands behind the region which computed its logits. Models of
 transformers cast their logits (`logits.float()`) before the loss.
 
 ## Fix
@@ -39,17 +40,22 @@ import ast
 from collections.abc import Iterator
 from itertools import islice
 
+from ...codemod.flow.analysis import flow_of
+from ...codemod.flow.frame import OUTSIDE
+from ...codemod.flow.lattice import Made
+from ...codemod.half.atom_places import chain_of
 from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.purpose.files import purpose_of
-from ...codemod.purpose.runs import is_trained
+from ...codemod.purpose.runs import can_be_open, is_trained
 from ...codemod.python.bindings import only_value
 from ...codemod.python.creations import known_creations, only_call
 from ...codemod.python.functions import class_of, method_of
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.python.numbers import number_of
 from ...codemod.source.project import Project
-from ...codemod.torch.autocast import is_without_gradients
+from ...codemod.torch.autocast import autocasts_in, is_without_gradients
+from ...codemod.torch.dtypes import HALVES
 from .certain_halves import certainly_half
 from .trained_classes import call_behind, may_open_regions
 
@@ -59,6 +65,8 @@ WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16")
 
 MANY = 1000
 """Classes from which the logarithms are large enough to be rounded by much."""
+PREDICTING = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration", "ForSeq2SeqLM")
+"""Parts of the names of models whose classes are words."""
 MAX_HOPS = 4
 MEASURED = {"bfloat16": "0.062", "float16": "0.008"}
 """Absolute error of a cross entropy over 50,000 classes, as in the manual's table."""
@@ -100,9 +108,13 @@ def _may_be_criterion(func: ast.expr) -> bool:
 def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -> Iterator[Finding]:
     logits = call.args[0]
     half = certainly_half(project, module, logits)
-    if half is None or is_without_gradients(module, call) or _may_be_lowered(project, module, half):
+    if half is None or is_without_gradients(module, call):
         return
-    if (name == "log_softmax" and _is_of_entropy(module, call)) or _has_few_classes(project, module, logits, MAX_HOPS):
+    many = set(_has_many_classes(project, module, logits, MAX_HOPS))
+    behind = _is_behind_region(project, module, logits) and many == {True}
+    if not behind and _may_be_lowered(project, module, half):
+        return
+    if False in many or (name == "log_softmax" and _is_of_entropy(module, call)):
         return
     if not is_trained(project, module, call):
         return
@@ -116,23 +128,35 @@ def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -
     yield rule.at(module, call, message, half.why, [fix])
 
 
-def _has_few_classes(project: Project, module: ModuleNames, logits: ast.expr, hops: int) -> bool:
-    """Whether the last layer is known and gives few logits, or the model is one of transformers that sorts texts."""
+def _is_behind_region(project: Project, module: ModuleNames, logits: ast.expr) -> bool:
+    """Whether a region of the same function computed the logits, and is closed again."""
+    atoms = flow_of(project).value_at(module, logits, OUTSIDE).atoms
+    steps = {step.node for atom in atoms for step in chain_of(atom)}
+    regions = [item for item in autocasts_in(project, module) if item.node in steps or item.call in steps]
+    lowered = all(atom.made is Made.AUTOCAST and atom.dtype in HALVES for atom in atoms)
+    return bool(regions) and lowered and all(can_be_open(project, item) for item in regions)
+
+
+def _has_many_classes(project: Project, module: ModuleNames, logits: ast.expr, hops: int) -> Iterator[bool]:
+    """Whether the last layer gives many logits, and for models of transformers whether they predict words."""
     logits = only_value(module, logits) or logits
     call = call_behind(module, logits.value if isinstance(logits, ast.Attribute) else logits)
     for made in known_creations(project, module, call.func) if call is not None and hops else ():
         sizes = [item.value for item in made.call.keywords if item.arg == "out_features"] or made.call.args[1:2]
         of_linear = made.module.qualified(made.call.func) == "torch.nn.Linear"
         number = number_of(project, made.module, sizes[0]) if of_linear and sizes else None
+        if number is not None:
+            yield number >= MANY
+        elif of_linear and sizes and "vocab" in ast.unparse(sizes[0]).lower():
+            yield True
+        named = ast.unparse(made.call.func)
+        yield from [True] * any(item in named for item in PREDICTING) + [False] * ("Classification" in named)
         owner = class_of(project, made.module, made.call.func)
         target = method_of(project, *owner, "forward") if owner is not None else None
         returned = target.module.returns_of(target.node) if target is not None else []
-        inner = ((target.module, item.value) for item in returned if target is not None and item.value is not None)
-        if (number is not None and number < MANY) or "Classification" in ast.unparse(made.call.func):
-            return True
-        if any(_has_few_classes(project, there, value, hops - 1) for there, value in inner):
-            return True
-    return False
+        for item in returned:
+            if target is not None and item.value is not None:
+                yield from _has_many_classes(project, target.module, item.value, hops - 1)
 
 
 def _is_of_entropy(module: ModuleNames, call: ast.Call) -> bool:
