@@ -8,16 +8,17 @@ that nothing calls. Nothing is said of a place unless each step from a program t
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ..python.callers import callers_of
 from ..python.functions import bases_of
-from ..python.names import FunctionNode, ModuleNames, names_of
+from ..python.names import FunctionNode, ModuleNames, Scope, names_of
 from ..python.paths import guards
 from ..source.documents import FileKind
 from ..source.project import Project
 from .files import is_test
 from .imports import importers_of
+from .looked_up import is_collected, is_looked_up, is_served
 from .outcomes import can_come_out
 from .switches import is_spelled
 
@@ -29,6 +30,9 @@ PACKAGING = ("[project]", "[build-system]", "[tool.poetry]")
 """Sections of ``pyproject.toml`` that make a project one for others to install."""
 CALLED_BY_OTHERS = ("forward", "__call__", "__init__", "__getitem__", "__iter__", "__next__", "__enter__", "backward")
 """Methods that are called under another name, or by a library."""
+
+WRAPPING = ("torch.", "staticmethod", "classmethod", "property", "functools.", "dataclass", "total_ordering", "final")
+"""How decorators begin that only change what stands below them."""
 
 
 def is_reached(project: Project, module: ModuleNames, node: ast.AST, runs: Runs | None = None) -> bool:
@@ -53,7 +57,9 @@ def _is_reached(project: Project, module: ModuleNames, node: ast.AST, runs: Runs
     sites = [site for site in callers_of(project, module, function).sites if not is_test(site.module.document.path)]
     if not sites:
         return project.memo(_is_named, (module, function, runs))
-    return any(_is_reached(project, site.module, site.call, runs, (*way, function)) for site in sites)
+    if any(_is_reached(project, site.module, site.call, runs, (*way, function)) for site in sites):
+        return True
+    return project.memo(_is_computed, (module, function, runs))
 
 
 def _can_run(project: Project, asked: tuple[ModuleNames, ast.AST]) -> bool:
@@ -95,18 +101,40 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs]) -
     inner = module.scopes[function].parent
     if inner is not None and isinstance(inner.node, FunctionNode):
         return function.name in module.name_loads
-    own, found = set(ast.walk(function)), False
-    for name in _names_of(module, function):
-        for document in project.python_documents((name,)):
-            other = names_of(project, document)
-            loads: list[ast.AST] = [*other.name_loads.get(name, []), *other.attribute_loads.get(name, [])]
-            used = [load for load in loads if load not in own] if not is_test(document.path) else []
-            if any(project.memo(runs, (other, load)) for load in used):
-                return True
-            found = found or bool(used)
-        if not found and project.memo(is_spelled, name):
-            return True
-    return not found and _is_for_others(project, module)
+    names, owner = tuple(_names_of(module, function)), module.scopes[function].enclosing_class
+    uses = [_uses(project, name, function) for name in names]
+    if any(project.memo(runs, use) for found in uses for use in found):
+        return True
+    if not any(uses) and any(project.memo(is_spelled, name) for name in names):
+        return True
+    if _is_taken_in(project, module, owner, names) or project.memo(_is_computed, asked):
+        return True
+    return not any(uses) and _is_for_others(project, module)
+
+
+def _uses(project: Project, name: str, function: FunctionNode) -> list[tuple[ModuleNames, ast.AST]]:
+    """Where code outside of tests, and of the function itself, reads a name."""
+    own, found = set(ast.walk(function)), []
+    for document in project.python_documents((name,)):
+        other = names_of(project, document)
+        loads: list[ast.AST] = [*other.name_loads.get(name, []), *other.attribute_loads.get(name, [])]
+        found += [(other, load) for load in loads if load not in own] if not is_test(document.path) else []
+    return found
+
+
+def _is_taken_in(project: Project, module: ModuleNames, owner: Scope | None, names: Sequence[str]) -> bool:
+    """Whether a decorator, or a base, has a class whose name is all that others would need of it."""
+    node = owner.node if owner is not None else None
+    if owner is None or not isinstance(node, ast.ClassDef) or node.name not in names:
+        return False
+    return not _only_wraps(node) or is_collected(project, module, owner)
+
+
+def _is_computed(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs]) -> bool:
+    """Whether code that may run finds a function, or its class, under a name that it computes."""
+    module, function, runs = asked
+    names, owner = tuple(_names_of(module, function)), module.scopes[function].enclosing_class
+    return is_looked_up(project, module, owner, names, runs) or is_served(project, module, owner, function.name, runs)
 
 
 def _names_of(module: ModuleNames, function: FunctionNode) -> Iterator[str]:
@@ -175,7 +203,6 @@ def _is_program(_project: Project, module: ModuleNames) -> bool:
     )
 
 
-def _only_wraps(function: FunctionNode) -> bool:
-    """``@torch.no_grad()``, ``@staticmethod``: decorators that hand the function to nobody."""
-    texts = [ast.unparse(item) for item in function.decorator_list]
-    return all(text.startswith(("torch.", "staticmethod", "classmethod", "property", "functools.")) for text in texts)
+def _only_wraps(node: FunctionNode | ast.ClassDef) -> bool:
+    """``@torch.no_grad()``, ``@staticmethod``, ``@dataclass``: decorators that hand what is below to nobody."""
+    return all(ast.unparse(item).startswith(WRAPPING) for item in node.decorator_list)

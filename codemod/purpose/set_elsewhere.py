@@ -6,12 +6,11 @@ import ast
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from ..python.creations import known_creations
-from ..python.functions import class_of, class_of_object, lineage
 from ..python.glimpses import may_set
-from ..python.names import ModuleNames, Scope, attribute_chain, names_of
+from ..python.names import ModuleNames, Scope, names_of
 from ..python.settings_objects import is_called_as_settings
 from ..source.project import Project
+from .computed_names import is_module, is_of_class, may_be_text
 from .files import is_test
 from .switches import is_set
 
@@ -33,12 +32,12 @@ def _given_elsewhere(project: Project, asked: tuple[ModuleNames, Scope, str]) ->
     stores = [
         (other, value)
         for other, holder, value in project.memo(_named_stores, name)
-        if _is_of(project, other, holder, (module, owner), is_below=True)
+        if _is_of(project, other, holder, (module, owner), is_named=True)
     ]
     computed = [
         (other, value)
         for other, holder, key, value in project.fact(_computed_stores)
-        if may_be_text(other, key, name) and _is_of(project, other, holder, (module, owner), is_below=False)
+        if may_be_text(other, key, name) and _is_of(project, other, holder, (module, owner), is_named=False)
     ]
     return (*stores, *computed, *(_overridden(project, module, name) if owner is module.module_scope else ()))
 
@@ -65,39 +64,18 @@ def _is_of(
     holder: ast.expr | ast.stmt,
     owner: tuple[ModuleNames, Scope],
     *,
-    is_below: bool,
+    is_named: bool,
 ) -> bool:
-    """Whether an object is of a class, or of one below it; the class's own stores (``is_below``) do not count."""
+    """Whether an object is of the class or module; where nobody knows, only a plain name (``is_named``) counts.
+
+    What the class itself stores under that name is no news.
+    """
     if owner[1] is owner[0].module_scope:
-        return isinstance(holder, ast.expr) and _is_module(project, module, holder, owner[0])
-    if isinstance(holder, ast.stmt) or attribute_chain(holder) in (["self"], ["cls"]):
-        own = module.scope_of(holder).enclosing_class
-        return own is not None and (own is not owner[1] or not is_below) and _is_above(project, owner, (module, own))
-    known = list(_classes_of(project, module, holder))
-    if not known:
-        return is_below and not is_called_as_settings(holder)
-    return any(_is_above(project, owner, each) or _is_above(project, each, owner) for each in known)
-
-
-def _is_module(project: Project, module: ModuleNames, holder: ast.expr, asked: ModuleNames) -> bool:
-    """Whether an expression is a module, or the names of the one that it stands in."""
-    if isinstance(holder, ast.Call) or "__name__" in ast.unparse(holder):
-        return module is asked
-    qualified = module.qualified(holder)
-    return qualified is not None and project.python_path(qualified, module.path) == asked.path
-
-
-def _is_above(project: Project, base: tuple[ModuleNames, Scope], below: tuple[ModuleNames, Scope]) -> bool:
-    return any(scope is base[1] for _, scope in lineage(project, *below))
-
-
-def _classes_of(project: Project, module: ModuleNames, node: ast.expr) -> Iterator[tuple[ModuleNames, Scope]]:
-    """The project's classes that an object can be of, or that an expression names."""
-    chain = attribute_chain(node)
-    found = class_of(project, module, node) or (class_of_object(project, module, node, chain) if chain else None)
-    made = () if found is not None else known_creations(project, module, node)
-    classes = (found, *(class_of(project, item.module, item.call.func) for item in made))
-    return (item for item in classes if item is not None)
+        return isinstance(holder, ast.expr) and is_module(project, module, holder, owner[0])
+    if is_named and isinstance(holder, ast.stmt) and module.scope_of(holder).enclosing_class is owner[1]:
+        return False
+    known = is_of_class(project, module, holder, owner)
+    return known if known is not None else is_named and not is_called_as_settings(holder)  # type: ignore[arg-type]
 
 
 # --- names that are computed ------------------------------------------------------------------------------------------
@@ -124,7 +102,7 @@ def _set_by_name(module: ModuleNames) -> Iterator[tuple[ast.expr, ast.expr | Non
 
 def _updated(module: ModuleNames) -> Iterator[tuple[ast.expr, ast.expr | None, ast.expr | None]]:
     for call in module.calls_by_name.get("update", ()):
-        holder = _dictionary_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+        holder = dictionary_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
         if holder is not None:
             yield from ((holder, key, value) for item in call.args for key, value in _entries(item))
             named = [item for item in call.keywords if item.arg is not None]
@@ -135,7 +113,7 @@ def _updated(module: ModuleNames) -> Iterator[tuple[ast.expr, ast.expr | None, a
 def _replaced(module: ModuleNames) -> Iterator[tuple[ast.expr, ast.expr | None, ast.expr | None]]:
     """``self.__dict__ = values``, ``self.__dict__[name] = value``."""
     for node in module.of_type(ast.Subscript):
-        holder = _dictionary_of(node.value) if isinstance(node.ctx, ast.Store) else None
+        holder = dictionary_of(node.value) if isinstance(node.ctx, ast.Store) else None
         if holder is not None:
             yield holder, node.slice, None
     for _, value, statement in module.attribute_stores.get("__dict__", ()):
@@ -163,7 +141,7 @@ def _is_text(item: ast.stmt) -> bool:
     return isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)
 
 
-def _dictionary_of(node: ast.expr) -> ast.expr | None:
+def dictionary_of(node: ast.expr) -> ast.expr | None:
     """The object of ``x.__dict__`` or ``vars(x)``; ``globals()`` stands for its module."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("vars", "globals"):
         return node.args[0] if node.args else node
@@ -181,33 +159,3 @@ def _entries(node: ast.expr | None) -> Iterator[tuple[ast.expr | None, ast.expr 
 
 def _constant(item: ast.keyword) -> ast.Constant:
     return ast.Constant(item.arg)
-
-
-def may_be_text(module: ModuleNames, node: ast.expr | None, text: str) -> bool:
-    """Whether an expression can be a text: ``f"layer{i}"`` is only one that begins so."""
-    if isinstance(node, ast.Constant):
-        return node.value == text
-    if isinstance(node, ast.Name):
-        listed = [_looped(item.node, item.name) for item in module.scope_of(node).lookup(node.id)]
-        return not listed or any(
-            item is None or any(may_be_text(module, each, text) for each in item) for item in listed
-        )
-    return text.startswith(_beginning(node))
-
-
-def _looped(node: ast.AST, name: str) -> list[ast.expr] | None:
-    """The texts of ``for name in ("a", "b")``."""
-    is_loop = isinstance(node, ast.For) and isinstance(node.target, ast.Name) and node.target.id == name
-    listed = node.iter if is_loop and isinstance(node, ast.For) else None
-    return listed.elts if isinstance(listed, ast.Tuple | ast.List | ast.Set) else None
-
-
-def _beginning(node: ast.expr | None) -> str:
-    """How a text that is put together begins; empty where that is not written down."""
-    if isinstance(node, ast.JoinedStr):
-        return _beginning(node.values[0]) if node.values else ""
-    if isinstance(node, ast.BinOp):
-        return _beginning(node.left).partition("%")[0] if isinstance(node.op, ast.Mod) else _beginning(node.left)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
-        return _beginning(node.func.value).partition("{")[0]
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""

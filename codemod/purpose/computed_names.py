@@ -1,0 +1,91 @@
+"""What a name that code computes may stand for: texts, modules, objects of a class."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ..python.bindings import only_value
+from ..python.creations import called_name, known_creations
+from ..python.functions import class_of, class_of_object, lineage
+from ..python.names import ModuleNames, Scope, attribute_chain
+from ..source.project import Project
+
+IMPORTING = ("import_module", "__import__")
+"""Functions that import a module by a text."""
+
+
+def may_be_text(module: ModuleNames, node: ast.expr | None, text: str) -> bool:
+    """Whether an expression can be a text: ``f"layer{i}"`` is only one that begins so."""
+    if isinstance(node, ast.Constant):
+        return node.value == text
+    if isinstance(node, ast.Name):
+        bindings = module.scope_of(node).lookup(node.id)
+        listed = [_looped(item.node, item.name) for item in bindings]
+        return not listed or any(
+            item is None or any(may_be_text(module, each, text) for each in item) for item in listed
+        )
+    return text.startswith(beginning(node))
+
+
+def _looped(node: ast.AST, name: str) -> list[ast.expr] | None:
+    """The texts of ``for name in ("a", "b")``."""
+    is_loop = isinstance(node, ast.For) and isinstance(node.target, ast.Name) and node.target.id == name
+    listed = node.iter if is_loop and isinstance(node, ast.For) else None
+    return listed.elts if isinstance(listed, ast.Tuple | ast.List | ast.Set) else None
+
+
+def beginning(node: ast.expr | None) -> str:
+    """How a text that is put together begins; empty where that is not written down."""
+    if isinstance(node, ast.JoinedStr):
+        return beginning(node.values[0]) if node.values else ""
+    if isinstance(node, ast.BinOp):
+        return beginning(node.left).partition("%")[0] if isinstance(node.op, ast.Mod) else beginning(node.left)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        return beginning(node.func.value).partition("{")[0]
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def is_module(project: Project, module: ModuleNames, holder: ast.expr, asked: ModuleNames) -> bool:
+    """Whether an expression can be a module, or the names of the one that it stands in (``globals()``)."""
+    made = only_value(module, holder) or holder if isinstance(holder, ast.Name) else holder
+    if isinstance(made, ast.Call) and called_name(made) in IMPORTING:
+        return bool(made.args) and _is_imported(project, module, made.args[0], asked)
+    if isinstance(made, ast.Call) or "__name__" in ast.unparse(made):
+        return module is asked
+    qualified = module.qualified(holder)
+    return qualified is not None and project.python_path(qualified, module.path) == asked.path
+
+
+def _is_imported(project: Project, module: ModuleNames, name: ast.expr, asked: ModuleNames) -> bool:
+    """``import_module(f"jobs.{name}")`` is one of the modules that are called so."""
+    if isinstance(name, ast.Constant):
+        return isinstance(name.value, str) and project.python_path(name.value, module.path) == asked.path
+    prefix = beginning(name).lstrip(".").replace(".", "/")
+    return bool(prefix) and f"/{asked.path}".find(f"/{prefix}") >= 0
+
+
+def is_of_class(
+    project: Project, module: ModuleNames, holder: ast.expr | ast.stmt, owner: tuple[ModuleNames, Scope]
+) -> bool | None:
+    """Whether an expression is an object of a class, of one below it, or that class; None where nobody knows."""
+    if isinstance(holder, ast.stmt) or attribute_chain(holder) in (["self"], ["cls"]):
+        own = module.scope_of(holder).enclosing_class
+        return own is not None and is_above(project, owner, (module, own))
+    known = list(_classes_of(project, module, holder))
+    related = (is_above(project, owner, each) or is_above(project, each, owner) for each in known)
+    return any(related) if known else None
+
+
+def is_above(project: Project, base: tuple[ModuleNames, Scope], below: tuple[ModuleNames, Scope]) -> bool:
+    """Whether a class is another one, or one of those that it is made of."""
+    return any(scope is base[1] for _, scope in lineage(project, *below))
+
+
+def _classes_of(project: Project, module: ModuleNames, node: ast.expr) -> Iterator[tuple[ModuleNames, Scope]]:
+    """The project's classes that an object can be of, or that an expression names."""
+    chain = attribute_chain(node)
+    found = class_of(project, module, node) or (class_of_object(project, module, node, chain) if chain else None)
+    made = () if found is not None else known_creations(project, module, node)
+    classes = (found, *(class_of(project, item.module, item.call.func) for item in made))
+    return (item for item in classes if item is not None)
