@@ -72,7 +72,7 @@ def is_of_class(
     if isinstance(holder, ast.stmt) or attribute_chain(holder) in (["self"], ["cls"]):
         own = module.scope_of(holder).enclosing_class
         return own is not None and is_above(project, owner, (module, own))
-    known = list(_classes_of(project, module, holder))
+    known = list(classes_of(project, module, holder))
     related = (is_above(project, owner, each) or is_above(project, each, owner) for each in known)
     return any(related) if known else None
 
@@ -82,7 +82,7 @@ def is_above(project: Project, base: tuple[ModuleNames, Scope], below: tuple[Mod
     return any(scope is base[1] for _, scope in lineage(project, *below))
 
 
-def _classes_of(project: Project, module: ModuleNames, node: ast.expr) -> Iterator[tuple[ModuleNames, Scope]]:
+def classes_of(project: Project, module: ModuleNames, node: ast.expr) -> Iterator[tuple[ModuleNames, Scope]]:
     """The project's classes that an object can be of, or that an expression names."""
     chain = attribute_chain(node)
     found = class_of(project, module, node) or (class_of_object(project, module, node, chain) if chain else None)

@@ -17,6 +17,7 @@ from ..torch.dtype_values import scenarios_of
 from ..torch.dtypes import UNKNOWN, Given
 from ..torch.scalers import Scaler
 from ..trainers.reading.links import sources, unfollowed_argument
+from .computed_names import classes_of
 from .decided import documented, fits, is_ruled_out, of_machine, settings_asked, stated
 from .files import purpose_of
 from .imports import importers_of
@@ -107,13 +108,18 @@ def _is_given_elsewhere(project: Project, module: ModuleNames, item: Given) -> b
 
 
 def _holder_of(project: Project, module: ModuleNames, item: Given) -> tuple[ModuleNames, Scope, str] | None:
-    """The class of ``self.amp``, or the module of ``settings.AMP``, with the name there."""
-    owner = item.scope.enclosing_class
-    if isinstance(item.node, ast.Attribute) and owner is not None and attribute_chain(item.node.value) == ["self"]:
-        holder, bindings = attribute_bindings(project, module, owner, item.node.attr)
-        return holder, (bindings[0].scope.enclosing_class if bindings else None) or owner, item.node.attr
-    found = definition_of(project, module, item.node) if isinstance(item.node, ast.Attribute) else None
-    return (found[0], found[0].module_scope, found[1]) if found is not None else None
+    """The class of ``self.amp`` and ``CFG.amp``, or the module of ``settings.AMP``, with the name there."""
+    if not isinstance(item.node, ast.Attribute):
+        return None
+    found = definition_of(project, module, item.node)
+    if found is not None:
+        return found[0], found[0].module_scope, found[1]
+    own, is_own = item.scope.enclosing_class, attribute_chain(item.node.value) == ["self"]
+    owners = [(module, own)] if is_own and own is not None else [*classes_of(project, module, item.node.value)]
+    if len(owners) != 1:
+        return None
+    holder, bindings = attribute_bindings(project, *owners[0], item.node.attr)
+    return holder, (bindings[0].scope.enclosing_class if bindings else None) or owners[0][1], item.node.attr
 
 
 def _may_fit(project: Project, module: ModuleNames, value: ast.expr, item: Given) -> bool:

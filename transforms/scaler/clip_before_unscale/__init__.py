@@ -24,13 +24,13 @@ norms that are taken too early, and a clip behind the step, which has no effect.
 
 ## Not flagged
 
-Scalers that each stated run leaves off; `unscale_` anywhere earlier on the path, also inside a helper; a clip in a
-branch that excludes the scaled backward; functions that also run an unscaled `backward()` beside the scaled one;
-thresholds multiplied by `get_scale()`; norms of which only inf and NaN are tested; clipping by Fabric, Lightning or
-DeepSpeed, and by accelerate itself (a clip of torch behind `accelerator.backward` is flagged where a stated run
-computes in float16, and so is Lightning's `self.clip_gradients` between `manual_backward` and the optimizer's `step`
-where every trainer does: Lightning unscales in that step); a scaler that only ever runs under bfloat16 (see
-grad-scaler-under-bf16).
+Scalers that each stated run leaves off; `unscale_` anywhere earlier on the path, also inside a helper, unless a setting
+leaves it out in each stated run (`if CFG.unscale:`, which is false); a clip in a branch that excludes the scaled
+backward; functions that also run an unscaled `backward()` beside the scaled one; thresholds multiplied by
+`get_scale()`; norms of which only inf and NaN are tested; clipping by Fabric, Lightning or DeepSpeed, and by accelerate
+itself (a clip of torch behind `accelerator.backward` is flagged where a stated run computes in float16, and so is
+Lightning's `self.clip_gradients` between `manual_backward` and the optimizer's `step` where every trainer does:
+Lightning unscales in that step); a scaler that only ever runs under bfloat16 (see grad-scaler-under-bf16).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ....codemod.model import Edit, Finding, Fix, Rule
-from ....codemod.purpose.given import may_be_on
+from ....codemod.purpose.given import is_switched_off, may_be_on
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.paths import calls_of, exclusive, guard_facts, guards, loops, name_parts, position
 from ....codemod.python.precision_words import SCALING
@@ -98,7 +98,7 @@ def _scaled_by(project: Project, step: ScalerStep, clip: Clip) -> ast.Call | Non
     scales = [item for item in scales if not exclusive(module, item, call) and not exclusive(module, item, after[0])]
     if not scales and (step.of("scale") or not _is_never_unscaled(step.scaler)):
         return None
-    if _is_unscaled(step, call) or _is_behind_another_switch(step, call, (*scales, after[0])):
+    if _is_unscaled(project, step, call) or _is_behind_another_switch(step, call, (*scales, after[0])):
         return None
     start = position(scales[-1]) if scales else (0, 0)
     return None if may_unscale(project, step, start, call) else after[0]
@@ -120,12 +120,16 @@ def _is_never_unscaled(scaler: Scaler) -> bool:
     return not hidden and bool(scaler.uses_of("scale")) and not scaler.uses_of("unscale_", "private", "bound-method")
 
 
-def _is_unscaled(step: ScalerStep, clip: ast.Call) -> bool:
-    """Whether some scaler has unscaled for an optimizer still to be stepped: the clip may be meant for that one."""
+def _is_unscaled(project: Project, step: ScalerStep, clip: ast.Call) -> bool:
+    """Whether some scaler has unscaled for an optimizer still to be stepped: the clip may be meant for that one.
+
+    An ``unscale_`` that each stated run leaves out (``if CFG.unscale:``) does not count.
+    """
     calls = [call for call in calls_of(step.module, step.function) if isinstance(call.func, ast.Attribute)]
     before = [call for call in calls if position(call) < position(clip) and not exclusive(step.module, call, clip)]
     for call in before:
-        if call.func.attr == "unscale_":  # type: ignore[attr-defined]
+        is_unscale = call.func.attr == "unscale_"  # type: ignore[attr-defined]
+        if is_unscale and not is_switched_off(project, step.module, call):
             optimizer = step.text_of_optimizer(call)
             stepped = [
                 item
@@ -180,6 +184,8 @@ def _finding(scaler: Scaler, step: ScalerStep, clips: list[Clip]) -> Finding:
     edits = unscale_before(step, first, clips)
     fixes = [_fix(step, edits)] if edits is not None else []
     evidence = [step.module.place(call, "the loss is scaled here") for call in step.of("scale")[:1]]
+    left_out = [call for call in step.of("unscale_") if position(call) < position(first.call)]
+    evidence += [step.module.place(call, "each stated run leaves this out") for call in left_out]
     evidence += [step.module.place(call, "gradients are unscaled only here") for call in step.of("step")[:1]]
     evidence += [step.module.place(clip.call, "clipped here too") for clip in clips[1:3]]
     evidence.append(scaler.module.place(scaler.call, "the scaler is created here"))
