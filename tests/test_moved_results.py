@@ -1,4 +1,4 @@
-"""Arrays of what a region computes, wherever it goes: NumPy has no bfloat16, so the move there needs leave."""
+"""What becomes of a region's results: arrays, which NumPy lacks in bfloat16, and a loss, which float16 wants scaled."""
 
 from __future__ import annotations
 
@@ -187,3 +187,92 @@ def test_an_array_in_a_step_of_lightning_needs_leave(read: str, is_safe: bool, t
     report, runs = moved(tmp_path, all_rules(), files, "bf16-mixed")
     assert bool(report.changes) == is_safe
     assert is_safe or runs["train.py"].state is MoveState.LEFT
+
+
+LOGGED = """
+    import lightning
+    import torch
+    from torch import nn
+
+
+    def colors(value):
+        return (value / value.max()).detach().cpu().numpy()
+
+
+    class Log(lightning.Callback):
+        def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+            print(colors(PASSED))
+
+
+    class Net(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(1, 1, 3, padding=1)
+
+        def training_step(self, batch, batch_idx):
+            x, y = batch
+            pred = self.conv(x)
+            return {"loss": nn.functional.mse_loss(pred, y), "pred": pred}
+
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters())
+
+
+    lightning.Trainer(precision="16-mixed", callbacks=[Log()]).fit(Net())
+"""
+
+
+@pytest.mark.parametrize(("passed", "is_safe"), [('outputs["pred"]', False), ("batch[0]", True)])
+def test_an_array_in_a_callback_of_what_a_step_returns_needs_leave(passed: str, is_safe: bool, tmp_path: Path) -> None:
+    files = {"train.py": LOGGED.replace("PASSED", passed), "requirements.txt": "torch>=2.4\nlightning==2.2.0\n"}
+    report, _ = moved(tmp_path, all_rules(), files, "bf16-mixed")
+    assert bool(report.changes) == is_safe
+
+
+TWO_STEPS = """
+    import torch
+    from torch import nn
+
+
+    def first(batches):
+        model = nn.Linear(4, 4).cuda()
+        opt = torch.optim.AdamW(model.parameters())
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in batches:
+            opt.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = nn.functional.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(opt)
+            scaler.update()
+
+
+    def second(batches, scaler):
+        model = nn.Linear(4, 4).cuda()
+        opt = torch.optim.AdamW(model.parameters())
+        for x, y in batches:
+            opt.zero_grad()
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = nn.functional.mse_loss(model(x), y)
+                BACKWARD
+            STEP
+
+
+    first([])
+    second([], torch.amp.GradScaler("cuda", enabled=True))
+"""
+
+
+@pytest.mark.parametrize(
+    ("backward", "step", "is_moved"),
+    [
+        ("(loss / 2).backward()", "opt.step()", False),
+        ("scaler.scale(loss / 2).backward()", "scaler.step(opt)\n            scaler.update()", True),
+    ],
+)
+def test_the_scaler_of_another_step_scales_nothing_here(
+    backward: str, step: str, is_moved: bool, tmp_path: Path
+) -> None:
+    code = TWO_STEPS.replace("BACKWARD", backward).replace("    STEP", f"    {step}")
+    report, _ = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": "torch>=2.4\n"}, "fp16-mixed")
+    assert any(change.path == "train.py" and b"bfloat16" not in change.after for change in report.changes) == is_moved

@@ -233,6 +233,13 @@ def scales_somehow(project: Project, module: ModuleNames) -> bool:
     return project.memo(_names_scaling, module)
 
 
+def names_scaling(code: ast.AST) -> bool:
+    """The same of a piece of code."""
+    names = {item.id for item in ast.walk(code) if isinstance(item, ast.Name)}
+    names |= {item.attr for item in ast.walk(code) if isinstance(item, ast.Attribute)}
+    return any(word in name.lower() for name in names for word in SCALING_WORDS)
+
+
 def _names_scaling(project: Project, module: ModuleNames) -> bool:
     named = module.identifiers - OTHER_SCALERS - _only_of_torch(module) - _only_bound(project, module)
     return any(word in name for name in named for word in SCALING_WORDS)

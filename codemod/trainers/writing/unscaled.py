@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from ...purpose.runs import starts_of
 from ...purpose.training import training_modules
-from ...python.names import ModuleNames, names_of
+from ...python.names import FunctionNode, ModuleNames, names_of
+from ...python.paths import exclusive, function_of
 from ...source.project import Project
 from ...torch.scalers import scalers
-from ...torch.unscaled_steps import scales_somehow
+from ...torch.unscaled_steps import names_scaling, scales_somehow
 from ..reading.scopes import Scope
 
 UNSCALED = "nothing is seen to scale the loss, which float16 needs: add a GradScaler to the training step first"
@@ -26,6 +28,15 @@ def would_be_unscaled(project: Project, scope: Scope, target: str) -> bool:
 def has_unscaled_step(project: Project, module: ModuleNames) -> bool:
     """Whether one of the programs that reach ``module`` runs ``backward`` on a loss that nothing scales."""
     return not all(_scales(project, item) for item in _stepping(project, module))
+
+
+def is_unscaled_in(module: ModuleNames, region: ast.AST) -> bool:
+    """Whether the function around a region runs ``loss.backward()`` there, and names nothing that scales a loss."""
+    function = function_of(module, region)
+    if not isinstance(function, FunctionNode):
+        return False
+    calls = (call for call in module.calls_inside.get((function, "backward"), ()) if not call.args)
+    return any(not exclusive(module, call, region) for call in calls) and not names_scaling(function)
 
 
 def _stepping(project: Project, module: ModuleNames) -> Iterator[ModuleNames]:

@@ -17,14 +17,14 @@ from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios, runs_withou
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, Constant, Dtype, as_dtype
 from ....codemod.torch.scaler_edits.add_scaler import fix
-from ....codemod.torch.unscaled_steps import training_step
+from ....codemod.torch.unscaled_steps import names_scaling, training_step
 from ....codemod.trainers.reading.knobs import Knob
 from ....codemod.trainers.reading.links import sources, unfollowed_argument
 from ....codemod.trainers.reading.region_switches import is_fixed_off
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.writing.doubts import OFF_TODAY
 from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
-from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step
+from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step, is_unscaled_in
 from .branches import is_picked, picked_moves
 from .half_kernels import half_only_kernel
 from .spelling import argument_set, replaced
@@ -319,7 +319,12 @@ def is_literal(module: ModuleNames, node: ast.expr) -> bool:
 
 def is_left_unscaled(project: Project, region: TrainingRegion) -> bool:
     """Whether a step of the region's programs runs ``backward`` on a loss that nothing scales, nor PF102 can."""
-    if runs_without_gradients(region.autocast) or not has_unscaled_step(project, region.module):
+    if runs_without_gradients(region.autocast):
         return False
     step = training_step(project, region.autocast)
+    here = is_unscaled_in(region.module, region.autocast.node) or (
+        step is not None and not names_scaling(step.function)
+    )
+    if not here and not has_unscaled_step(project, region.module):
+        return False
     return region.dtype is None or step is None or fix(project, step) is None

@@ -17,7 +17,7 @@ from ....codemod.purpose.lightning import STEPS, is_lightning_module
 from ....codemod.python.callers import COMMON
 from ....codemod.python.functions import FunctionTarget, called_function, lineage
 from ....codemod.python.limits import MAX_CALLER_FILES
-from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of
+from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of, parameters_of
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
@@ -38,6 +38,9 @@ KEEPING = frozenset({
     "list", "tuple", "next", "iter", "getattr",
 })  # fmt: skip
 """Calls that compute nothing: what they give has the dtype of what they are given."""
+OUTPUTS = "outputs"
+HOOKS = ("_batch_end", "_step_end", "_epoch_end")
+"""The parameter of Lightning's hooks that takes what a step returns, and how their names end."""
 LOST = frozenset({"shape", "dtype", "device", "ndim", "requires_grad"})
 """Attributes of the same kind."""
 TAKING = ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr | ast.Expr
@@ -139,6 +142,8 @@ class _Spread:
             self._returning.add(function)
             for other, call in _calls_of(self._project, module, function):
                 self._add(other, function_of(other, call), [_called(call)])
+            for other, hook in _hooks_of(self._project, module, function):
+                self._add(other, hook, [OUTPUTS])
             for target, name in _handed_on(self._project, module, function):
                 self._add(target.module, target.node, [f"{name}()"])
 
@@ -169,15 +174,32 @@ def _modules_that_name(project: Project, module: ModuleNames, function: Function
     yield from (names_of(project, document) for document in islice(documents, MAX_CALLER_FILES))
 
 
+def _hooks_of(
+    project: Project, module: ModuleNames, function: FunctionNode
+) -> Iterator[tuple[ModuleNames, FunctionNode]]:
+    """The hooks of callbacks and modules to which Lightning passes what a step returns."""
+    owner = module.scopes[function].enclosing_class
+    if function.name not in STEPS or owner is None or not isinstance(owner.node, ast.ClassDef):
+        return
+    if not is_lightning_module(project, module, owner.node):
+        return
+    for document in project.python_documents((OUTPUTS,), HOOKS):
+        other = names_of(project, document)
+        for hook in other.of_type(ast.FunctionDef):
+            if hook.name.endswith(HOOKS) and any(item.arg == OUTPUTS for item in parameters_of(hook)):
+                yield other, hook
+
+
 def _handed_on(project: Project, module: ModuleNames, function: FunctionNode) -> Iterator[tuple[FunctionTarget, str]]:
     """The functions that are passed this one, each with its name there."""
     for other in _modules_that_name(project, module, function):
         for node in (*other.name_loads.get(function.name, ()), *other.attribute_loads.get(function.name, ())):
             call = other.parents.get(node)
-            target = called_function(project, other, call) if isinstance(call, ast.Call) and node in call.args else None
-            name = target.parameter_for(call, node) if target is not None else None
-            if target is not None and name is not None:
-                yield target, name
+            if isinstance(call, ast.Call) and node in call.args:
+                target = called_function(project, other, call)
+                name = target.parameter_for(call, node) if target is not None else None
+                if target is not None and name is not None:
+                    yield target, name
 
 
 def _is_overridden(project: Project, module: ModuleNames, function: FunctionNode, target: FunctionTarget) -> bool:
