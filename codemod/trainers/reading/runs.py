@@ -310,11 +310,19 @@ class _Resolver:
         for member in members:
             once.setdefault(member.scope, member)
         self._used |= once.keys()
-        ordered = sorted(once.values(), key=lambda item: (-item.rank, item.depth, item.scope.path, item.scope.span))
+        ordered = sorted(once.values(), key=lambda item: (-item.rank, item.depth, *_later_first(item.scope, command)))
         paths = tuple(dict.fromkeys(module.document.path for module in modules))
         self._entered |= {*paths[:1]}
         named = frozenset(module.document.path for module in configured)
         return Run(title, place, tuple(ordered), command, paths, named)
+
+
+def _later_first(scope: Scope, command: CommandLine | None) -> tuple[int, str, Span]:
+    """The order among files of a launch line: the one that is named last says it over the others."""
+    name = scope.path.rpartition("/")[2]
+    words = command.words if command is not None else ()
+    named = [number for number, word in enumerate(words) if word.rpartition("=")[2].rpartition("/")[2] == name]
+    return -max(named, default=0), scope.path, scope.span
 
 
 def _rank(scope: Scope) -> int:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ...formats.shell_variables import REFERENCE
+from ...formats.shell_variables import NAMED, REFERENCE
 from ...formats.text import CommandLine
 from ...purpose.imports import connected_modules, reached_from
 from ...source.documents import FileKind
@@ -53,6 +53,8 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
         return f"which file {name} is decides a variable, and each of them states a precision"
     for name in _defaulted(project, scope):
         return f"{name} may be set by who starts the script, and to another precision"
+    for name, path in _set_elsewhere(project, scope):
+        return f"{path} sets {name}, which the line is passed, and may state another precision with it"
     for name in _strays(project, scope, target):
         return f"{name}, which nothing here is known to read, may be this run's and states another precision"
     given = next(_quantizing(scope.command), "") if scope.command is not None else ""
@@ -124,6 +126,20 @@ def _defaulted(project: Project, scope: Scope) -> Iterator[str]:
             others = (item for kind in STARTING for item in project.documents(kind, (said,)))
             if any(item.path != path and said in item.text for item in others):
                 yield name
+
+
+def _set_elsewhere(project: Project, scope: Scope) -> Iterator[tuple[str, str]]:
+    """The words of the launch lines that another file gives (``source common.sh``), where it speaks of precision."""
+    for run in runs_of(project):
+        if run.command is not None and any(member.scope is scope for member in run.members):
+            names = [match[0].strip("${}") for word in run.command.words if (match := NAMED.fullmatch(word))]
+            for name in names:
+                said = f"{name}="
+                others = (item for kind in STARTING for item in project.documents(kind, (said,)))
+                for item in others:
+                    lines = (line for line in item.text.splitlines() if said in line)
+                    if item.path != run.place.path and any(map(speaks, lines)):
+                        yield name, item.path
 
 
 def _strays(project: Project, scope: Scope, target: str) -> Iterator[str]:
