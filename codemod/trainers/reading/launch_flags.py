@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from ...formats.shell_variables import variable_of
+from ...formats.shell_variables import NAMED, variable_of
 from ...formats.text import CommandLine, Entry
 from ...model import Edit, EditRefused, ReplaceText, Span
 from ...purpose.files import purpose_of
@@ -16,10 +17,15 @@ from ...python.options import Option
 from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.dtypes import Constant
-from .configs import ConfigFile, config_files
-from .program_files import LAUNCHING
+from .configs import ConfigFile, config_files, opened
+from .program_files import LAUNCHING, file_named
 from .source import Source, entry_source
 from .truth_words import other_word, truth_of
+
+SOURCED = re.compile(r"^[ \t]*(?:source|\.)[ \t]+([^;&|#\n]+)", re.MULTILINE)
+"""A statement of a shell script that reads another one, with what names it."""
+PLAIN_END = re.compile(r"([\w.-]+(?:/[\w.-]+)*)[\"']?\s*$")
+"""The end of a path in which no variable stands."""
 
 
 def flags_given(project: Project, option: Option) -> Iterator[Source]:
@@ -31,7 +37,7 @@ def flags_given(project: Project, option: Option) -> Iterator[Source]:
             continue
         for entry in config.text.entries:
             if entry.kind == "flag" and entry.name in flags and runs_one_of(entry.command, programs):
-                yield from _given(config, entry, option)
+                yield from _given(project, config, entry, option)
 
 
 def lines_without(project: Project, option: Option) -> Iterator[Source]:
@@ -45,7 +51,7 @@ def lines_without(project: Project, option: Option) -> Iterator[Source]:
         for number, command in enumerate(config.text.commands):
             own = by_call.get(number, [])
             if command.script and runs_one_of(command.script, programs) and not _names_one(command, own, flags):
-                yield _absent(config, number, own, option)
+                yield _passed_on(project, config, number, option) or _absent(config, number, own, option)
 
 
 def flags_by_call(config: ConfigFile) -> dict[int | None, list[Entry]]:
@@ -77,7 +83,7 @@ def runs_one_of(command: str, programs: set[str]) -> bool:
 # --- flags that are there ---------------------------------------------------------------------------------------------
 
 
-def _given(config: ConfigFile, entry: Entry, option: Option) -> Iterator[Source]:
+def _given(project: Project, config: ConfigFile, entry: Entry, option: Option) -> Iterator[Source]:
     """The flag's own value, or the assignments of the variable that stands there."""
     if option.switch is not None or entry.name in option.negated:
         yield _switch(config, entry, option)
@@ -86,10 +92,30 @@ def _given(config: ConfigFile, entry: Entry, option: Option) -> Iterator[Source]
     if not variable:
         yield _as_option_reads(entry_source(config, entry), option)
         return
-    for other in config.text.entries:
-        if other.kind == "assignment" and other.name == variable:
-            source = replace(entry_source(config, other), calls=entry_source(config, entry).calls)
-            yield _as_option_reads(source, option)
+    calls = entry_source(config, entry).calls
+    for holder, other in _assignments(project, config, variable):
+        source = _as_option_reads(entry_source(holder, other), option)
+        if holder is not config:
+            source = replace(source, config=config, respelling=source.respelled)
+        yield replace(source, calls=calls)
+
+
+def _assignments(project: Project, config: ConfigFile, name: str) -> Iterator[tuple[ConfigFile, Entry]]:
+    """What gives a variable its value: in the script, else in those that it reads."""
+    for holder in (config, *sourced_by(project, config)):
+        found = [item for item in holder.text.entries if item.kind == "assignment" and item.name == name]
+        yield from ((holder, item) for item in found)
+        if found:
+            return
+
+
+def sourced_by(project: Project, config: ConfigFile) -> Iterator[ConfigFile]:
+    """The texts of the project that a script reads: ``source common.sh``, ``. "$(dirname "$0")/env.sh"``."""
+    for named in SOURCED.findall(config.document.text):
+        match = PLAIN_END.search(named)
+        path = file_named(project, config.document.path, match[1]) if match is not None else None
+        document = project.document(path) if path is not None else None
+        yield from opened(project, document) if document is not None and document is not config.document else ()
 
 
 def _as_option_reads(source: Source, option: Option) -> Source:
@@ -137,6 +163,23 @@ def _flipped(config: ConfigFile, entry: Entry, option: Option, value: Constant) 
 def _names_one(command: CommandLine, entries: list[Entry], flags: tuple[str, ...]) -> bool:
     named = {entry.name for entry in entries} | {word.partition("=")[0] for word in command.words}
     return not named.isdisjoint(flags)
+
+
+def _passed_on(project: Project, config: ConfigFile, number: int, option: Option) -> Source | None:
+    """The switch in a variable that another script gives its value: ``source common.sh``, ``train.py $ARGS``."""
+    variables = [match for word in config.text.commands[number].words if (match := NAMED.fullmatch(word))]
+    for holder, entry in (item for match in variables for item in _assignments(project, config, match[1] or match[2])):
+        flag = next((word for word in str(entry.value).split() if word in (*option.flags, *option.negated)), None)
+        if flag is not None and holder is not config:
+            place = (holder.document.path, holder.span(entry), flag)
+            respelling: Callable[[Constant], Edit] = partial(_refused, holder.document.path)
+            value = option.is_on_with(flag)
+            return Source("flag", *place, value, "", config=config, respelling=respelling, calls=(number,))
+    return None
+
+
+def _refused(path: str, _: Constant) -> Edit:
+    raise EditRefused(f"{path} holds it in a variable")
 
 
 def _absent(config: ConfigFile, number: int, entries: list[Entry], option: Option) -> Source:

@@ -20,6 +20,7 @@ from ..reading.program_files import file_named, files_matching, script_of, words
 from ..reading.recognition import plain_flag
 from ..reading.runs import runs_of
 from ..reading.scopes import CodeOrigin, Scope, TextOrigin
+from ..reading.stated_words import speaks
 from .handed_values import asks_for_none, is_switched_off
 from .steps import Plan
 
@@ -130,16 +131,22 @@ def _defaulted(project: Project, scope: Scope) -> Iterator[str]:
 
 def _set_elsewhere(project: Project, scope: Scope) -> Iterator[tuple[str, str]]:
     """The words of the launch lines that another file gives (``source common.sh``), where it speaks of precision."""
+    followed = {item.source.path for item in handed_to(project, scope)}
     for run in runs_of(project):
-        if run.command is not None and any(member.scope is scope for member in run.members):
-            names = [match[0].strip("${}") for word in run.command.words if (match := NAMED.fullmatch(word))]
-            for name in names:
-                said = f"{name}="
-                others = (item for kind in STARTING for item in project.documents(kind, (said,)))
-                for item in others:
-                    lines = (line for line in item.text.splitlines() if said in line)
-                    if item.path != run.place.path and any(map(speaks, lines)):
-                        yield name, item.path
+        of_run = run.command is not None and any(member.scope is scope for member in run.members)
+        for word in run.command.words if run.command is not None and of_run else ():
+            match = NAMED.fullmatch(word)
+            for path in _setting(project, match[0].strip("${}")) if match is not None else ():
+                if path not in followed and path != run.place.path:
+                    yield word, path
+
+
+def _setting(project: Project, name: str) -> Iterator[str]:
+    """The texts that give a variable a value which speaks of precision, or is named for one."""
+    said = f"{name}="
+    for item in (item for kind in STARTING for item in project.documents(kind, (said,))):
+        if any(speaks(line) for line in item.text.splitlines() if said in line):
+            yield item.path
 
 
 def _strays(project: Project, scope: Scope, target: str) -> Iterator[str]:

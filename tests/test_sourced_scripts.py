@@ -1,0 +1,96 @@
+"""What a launch line is given by another file: a script that it reads, the second of two settings files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from precfix.codemod.outcome import MoveState
+
+from .fixture_cases import all_rules
+from .test_moving import moved, paths_changed
+
+REQUIRED = {"requirements.txt": "torch>=2.4\ntransformers>=4.45\nlightning>=2.2\n"}
+BY_WORD = """
+    import argparse
+
+    import lightning
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--precision", default="32-true")
+    args = parser.parse_args()
+    lightning.Trainer(precision=args.precision).fit(build())
+"""
+BY_SWITCH = """
+    import argparse
+
+    from transformers import Trainer, TrainingArguments
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fp16", action="store_true")
+    parser.add_argument("--bf16", action="store_true")
+    args = parser.parse_args()
+    Trainer(None, args=TrainingArguments("out", fp16=args.fp16, bf16=args.bf16)).train()
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["source env.sh", ". ./env.sh", 'source "$(dirname "$0")/env.sh"  # for all', "source ${HERE}/env.sh && cd ."],
+)
+def test_a_variable_moves_in_the_script_that_gives_it_a_value(line: str, tmp_path: Path) -> None:
+    run = f"{line}\npython train.py --precision $PRECISION\n"
+    files = {"train.py": BY_WORD, "run.sh": run, "env.sh": "export PRECISION=16-mixed\nGPUS=4\n", **REQUIRED}
+    report, runs = moved(tmp_path, all_rules(), files, "bf16-mixed")
+    assert paths_changed(report) == {"env.sh"}
+    assert b"PRECISION=bf16-mixed\nGPUS=4" in report.changes[0].after
+    assert (runs["run.sh"].before, runs["run.sh"].after) == ("fp16-mixed", "bf16-mixed")
+
+
+def test_a_variable_of_a_script_that_the_launch_does_not_read_needs_leave(tmp_path: Path) -> None:
+    files = {"train.py": BY_WORD, "run.sh": "python train.py --precision $PRECISION\n", **REQUIRED}
+    report, _ = moved(tmp_path, all_rules(), {**files, "env.sh": "export PRECISION=16-mixed\n"}, "bf16-mixed")
+    assert not report.changes
+
+
+@pytest.mark.parametrize(("arguments", "before"), [("--lr 1 --fp16", "fp16-mixed"), ("--lr 1", "fp32")])
+def test_no_switch_is_added_beside_one_that_a_variable_holds(arguments: str, before: str, tmp_path: Path) -> None:
+    files = {
+        "train.py": BY_SWITCH,
+        "run.sh": "source common.sh\npython train.py $ARGS\n",
+        "common.sh": f'ARGS="{arguments}"\n',
+        **REQUIRED,
+    }
+    report, runs = moved(tmp_path, all_rules(), files, "bf16-mixed", unsafe=True)
+    assert runs["run.sh"].before == before
+    assert bool(report.changes) == (before == "fp32")
+    if before == "fp16-mixed":
+        assert runs["run.sh"].state is MoveState.LEFT
+        assert "common.sh:1" in " ".join(place.message for place in runs["run.sh"].why)
+
+
+BY_CLI = "from lightning.pytorch.cli import LightningCLI\n\nLightningCLI()\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "over", "before", "paths"),
+    [
+        ("16-mixed", "bf16-mixed", "bf16-mixed", {"base.yaml"}),
+        ("bf16-mixed", "16-mixed", "fp16-mixed", {"extra.yaml"}),
+        ("16-mixed", "16-mixed", "fp16-mixed", {"base.yaml", "extra.yaml"}),
+        ("16-mixed", "32-true", "fp32", set()),
+    ],
+)
+def test_the_file_that_is_named_last_says_it(
+    base: str, over: str, before: str, paths: set[str], tmp_path: Path
+) -> None:
+    files = {
+        "train.py": BY_CLI,
+        "run.sh": "python train.py fit --config base.yaml --config extra.yaml\n",
+        "base.yaml": f"trainer:\n  precision: {base}\n",
+        "extra.yaml": f"trainer:\n  precision: {over}\n",
+        **REQUIRED,
+    }
+    report, runs = moved(tmp_path, all_rules(), files, "bf16-mixed")
+    assert runs["run.sh"].before == before
+    assert paths_changed(report) == paths
