@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import replace
 
 from ..python.names import ModuleNames
@@ -43,8 +44,11 @@ def _stays(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute
     return len(module.scope_of(node).lookup(node.id)) == 1
 
 
-def under(names: dict[str, Value], facts: Facts) -> dict[str, Value]:
-    """What places hold where facts are true, if anything in them depends on it."""
+def under(names: dict[str, Value], facts_of: Callable[[], Facts]) -> dict[str, Value]:
+    """What places hold where facts are true, if anything in them depends on it: only then the facts are asked for."""
+    if not any(atom.given for value in names.values() if value.atoms for atom in value.atoms):
+        return dict(names)
+    facts = facts_of()
     opposing = {(text, not holds) for text, holds in facts}
     return {
         place: value if all(opposing.isdisjoint(atom.given) for atom in value.atoms) else _told(value, facts)
@@ -57,11 +61,10 @@ def _told(value: Value, facts: Facts) -> Value:
     return value.with_atoms(replace(atom, given=atom.given | facts) for atom in fitting) if fitting else value
 
 
-def told_under(names: dict[str, Value], others: dict[str, Value], facts: Facts) -> dict[str, Value]:
+def told_under(
+    names: dict[str, Value], others: dict[str, Value], facts_of: Callable[[], Facts]
+) -> dict[str, Value]:
     """What places hold after a branch in which these facts are true; what the other branch left the same is no news."""
-    if not facts:
-        return names
-    return {
-        place: _told(value, facts) if value.atoms and others.get(place) is not value else value
-        for place, value in names.items()
-    }
+    changed = {place: value for place, value in names.items() if value.atoms and others.get(place) is not value}
+    facts = facts_of() if changed else None
+    return {**names, **{place: _told(value, facts) for place, value in changed.items()}} if facts else names

@@ -204,11 +204,11 @@ def _if(frame: Frame, node: ast.stmt) -> None:
         execute(frame, node.body if outcome else node.orelse)
         return
     before, asked = dict(frame.names), frame.project.memo(asks_for_precision, node.test)
+    facts_of = partial(partial, lasting_facts, frame.project, frame.module, node.test)
     outcomes: list[tuple[dict[str, Value], bool]] = []
     branches, continued = frame.project.memo(in_order, node)
     for branch in branches:
-        facts = lasting_facts(frame.project, frame.module, node.test, branch is node.body)
-        frame.names, frame.stopped = under(before, facts), False
+        frame.names, frame.stopped = under(before, facts_of(branch is node.body)), False
         put_none(frame, node, branch)
         if outcomes and frame.loops:
             frame.names |= {name: outcomes[0][0][name] for name in continued & outcomes[0][0].keys()}
@@ -217,7 +217,7 @@ def _if(frame: Frame, node: ast.stmt) -> None:
         outcomes.append((frame.names, frame.stopped))
     reached = [names for names, stopped in outcomes if not stopped]
     if len(reached) == 2 and not asked:
-        said = [lasting_facts(frame.project, frame.module, node.test, branch is node.body) for branch in branches]
+        said = [facts_of(branch is node.body) for branch in branches]
         reached = [told_under(reached[0], reached[1], said[0]), told_under(reached[1], reached[0], said[1])]
     frame.stopped = not reached
     if len(reached) == 2 and asked:
