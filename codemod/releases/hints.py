@@ -1,4 +1,4 @@
-"""Signs beside manifests that a project lives with an old PyTorch: what it imports, its CUDA packages, its README.
+"""Signs beside manifests that a project lives with an old PyTorch: what it imports, packages beside it, images, README.
 
 They are no requirements: nothing is proved by them. They only say that new releases are not what runs here.
 """
@@ -15,13 +15,20 @@ from ..python.names import names_of
 from ..source.documents import Document
 from ..source.project import Project
 from .gates import guarding_try, is_gated
-from .manifests import directory_of, is_manifest
+from .manifests import directory_of, images_in, is_image, is_manifest
 from .pins import upper_bound_of
+from .requirements import place_of
 
 GONE = {"torch._six": "2.0"}
 """Modules that a release of PyTorch removed, and which."""
 LAST_OF_TOOLKIT = ("11.7", "2.2")
 """Builds of PyTorch from this one on do not come with a ``cudatoolkit`` up to that one."""
+SIBLINGS = {"torchvision": (14, 1), "torchtext": (14, 1), "torchaudio": (13, 0)}
+"""Packages of which each release needs one of PyTorch: the last ``0.n`` for PyTorch 1.x, and how far ``n`` is ahead."""
+IMAGES = ("pytorch", "pytorch-training", "pytorch-inference")
+"""Images whose tags are releases of PyTorch, whoever builds them; those of NVIDIA have a month."""
+MONTHS = (("22.12", "2.0"), ("24.04", "2.4"))
+"""NVIDIA's images up to a month hold releases before this one."""
 NAMES = ("pytorch", "torch")
 OPEN = (">", "+", "≥", "newer", "higher", "later", "above", "latest", "at least", "minimum", "or greater")
 """What makes a version in a sentence a lower bound."""
@@ -44,7 +51,7 @@ def broken_since(project: Project, release: str) -> frozenset[str]:
 
 def _hints(project: Project) -> tuple[tuple[Place, Version], ...]:
     """Each hint, and the first release that it excludes."""
-    return (*project.fact(_removed), *_toolkits(project), *_sentences(project))
+    return (*project.fact(_removed), *_toolkits(project), *_siblings(project), *_images(project), *_sentences(project))
 
 
 def _removed(project: Project) -> tuple[tuple[Place, Version], ...]:
@@ -66,6 +73,52 @@ def _toolkits(project: Project) -> Iterator[tuple[Place, Version]]:
     upper, place = upper_bound_of(project, "cudatoolkit")
     if upper is not None and place is not None and upper <= Version(f"{last}.999"):
         yield place, Version(release)
+
+
+def _siblings(project: Project) -> Iterator[tuple[Place, Version]]:
+    """``torchaudio==0.8.0``: its wheel needs torch 1.8.0."""
+    for name in SIBLINGS:
+        upper, place = upper_bound_of(project, name)
+        below = _beside(name, upper) if upper is not None else None
+        if below is not None and place is not None:
+            yield place, below
+
+
+def _beside(name: str, newest: Version) -> Version | None:
+    """The first PyTorch that a package cannot be installed with."""
+    last, ahead = SIBLINGS[name]
+    minor = newest.minor - newest.is_devrelease  # what is just below 0.10 is a 0.9
+    if newest.major == 0 and 0 < minor <= last:
+        return Version(f"1.{minor - ahead + 1}")
+    has_same = name == "torchaudio" and newest.major == 2
+    return Version(f"2.{minor + 1 if has_same else minor - last}") if has_same or newest.major == 0 else None
+
+
+def _images(project: Project) -> Iterator[tuple[Place, Version]]:
+    """The newest PyTorch of the images that the project is built in, where each of them tells it."""
+    found = []
+    for path in project.paths:
+        document = project.document(path) if is_image(path.rpartition("/")[2].lower()) else None
+        for row, repository, tag, _ in images_in(document) if document is not None else ():
+            below = _held_by(repository, tag)
+            if below is not None and document is not None:
+                found.append((place_of(document, row, f"{repository}:{tag}"), below))
+    yield from [max(found, key=lambda item: item[1])] if found else []
+
+
+def _held_by(repository: str, tag: str) -> Version | None:
+    """The first release of PyTorch that an image cannot hold."""
+    vendor, name = repository.split("/")[0], repository.rpartition("/")[2]
+    number = tag.partition("-")[0]
+    if name not in IMAGES or "." not in number:
+        return None
+    try:
+        version = Version(number)
+    except InvalidVersion:
+        return None
+    if vendor == "nvcr.io":
+        return next((Version(below) for month, below in MONTHS if version <= Version(month)), None)
+    return Version(f"{version.major}.{version.minor + 1}")
 
 
 def _sentences(project: Project) -> Iterator[tuple[Place, Version]]:

@@ -35,7 +35,7 @@ def is_manifest(path: str) -> bool:
     """Whether a file's name says that it holds requirements."""
     name = path.rpartition("/")[2].lower()
     listed = _is_requirements(path.lower()) or name in _LOCKS or name in _READERS
-    return listed or _is_conda(name) or _is_image(name) or _is_instructions(name)
+    return listed or _is_conda(name) or is_image(name) or _is_instructions(name)
 
 
 def directory_of(path: str) -> str:
@@ -59,8 +59,8 @@ def pins_in(document: Document) -> Iterator[Pin]:
         yield from _requirements(document)
     elif _is_conda(name) or (name.endswith(_YAML) and _reads_conda(document)):
         yield from _conda(document)
-    elif _is_image(name) or _is_instructions(name):
-        yield from _image(document) if _is_image(name) else ()
+    elif is_image(name) or _is_instructions(name):
+        yield from _image(document) if is_image(name) else ()
         yield from _instructions(document)
 
 
@@ -89,7 +89,8 @@ def _is_instructions(name: str) -> bool:
     return name.startswith(("readme", "install")) and name.endswith((".md", ".rst", ".txt"))
 
 
-def _is_image(name: str) -> bool:
+def is_image(name: str) -> bool:
+    """Whether a file, by its name in lower case, builds an image."""
     return name.startswith("dockerfile") or name.endswith(".dockerfile")
 
 
@@ -131,14 +132,26 @@ def _from_conda(text: str) -> str:
 
 
 def _image(document: Document) -> Iterator[Pin]:
+    for row, repository, tag, is_fixed in images_in(document):
+        if is_fixed and repository.rpartition("docker.io/")[2] == "pytorch/pytorch" and tag[:1].isdigit():
+            yield from pin_of(document, f"torch=={tag.partition('-')[0]}", Tier.FIXED, row)
+
+
+def images_in(document: Document) -> Iterator[tuple[int, str, str, bool]]:
+    """(row, repository, tag, whether no argument of the build changes it) of the images that one is built from."""
+    defaults: dict[str, str] = {}
     for row, line in lines_of(document):
         words = line.split()
-        if len(words) < 2 or words[0].lower() != "from":
-            continue
-        image = next((word for word in words[1:] if not word.startswith("--")), "")
-        repository, _, tag = image.partition(":")
-        if repository.rpartition("docker.io/")[2] == "pytorch/pytorch" and tag[:1].isdigit():
-            yield from pin_of(document, f"torch=={tag.partition('-')[0]}", Tier.FIXED, row)
+        if len(words) > 1 and words[0].lower() == "arg":
+            name, _, value = words[1].partition("=")
+            defaults[name] = value.strip("\"'")
+        elif len(words) > 1 and words[0].lower() == "from":
+            image = next((word for word in words[1:] if not word.startswith("--")), "")
+            filled = image
+            for name, value in defaults.items():
+                filled = filled.replace(f"${{{name}}}", value).replace(f"${name}", value)
+            repository, _, tag = filled.rpartition(":") if ":" in filled.rpartition("/")[2] else (filled, "", "")
+            yield row, repository, tag, filled == image
 
 
 def _instructions(document: Document) -> Iterator[Pin]:

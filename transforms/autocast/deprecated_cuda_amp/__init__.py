@@ -33,7 +33,8 @@ where the project replaces parts of `torch.cuda.amp`, or where `*args` hide what
 
 A project whose pins (or the install line of its README) stay below torch 2.4, which does not warn; those of the root
 count for nested packages too. A file that imports `torch._six` (gone since 2.0), itself or through others. A project
-without pins that pins a `cudatoolkit` up to 11.7, or names only older releases in its README.
+without pins that pins a `cudatoolkit` up to 11.7 or a sibling (`torchaudio==0.8.0`), is built in an image with an older
+torch (of any vendor, with the tag in an `ARG`), or names only older releases in its README.
 Code that only older releases reach: version tests, `hasattr(torch.amp, "GradScaler")`, `except AttributeError`.
 Annotations, `isinstance`, base classes: naming an old class does not warn. Local classes of the same names. A module
 that is no program and that only asks `torch.get_autocast_gpu_dtype()` and its like: Python hides a DeprecationWarning
