@@ -15,7 +15,7 @@ from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain
 from ....codemod.python.options import SETTINGS, Option, options_in
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.shown_flags import shown_values
-from .words import is_asked, is_on_anyway, names_precision
+from .words import is_asked, is_on_anyway, is_refused, names_precision
 
 MAX_MODULES = 60
 """Modules in which a name is looked for; programs of more are passed over."""
@@ -41,8 +41,10 @@ def unread_options(project: Project, module: ModuleNames) -> Iterator[Draft]:
     program = _program_of(project, module) if wanted else ()
     if not program or any(_hands_out(project, other) or is_on_anyway(project, other, other.tree) for other in program):
         return
+    functions = [scope for other in program for scope in other.scopes]
     for option in wanted:
-        if not any(_reads(other, option) for other in program) and _is_asked_for(project, module, option):
+        is_read = any(_reads(other, option) for other in program) or is_refused(option.name, functions)
+        if not is_read and _is_asked_for(project, module, option):
             message = f"{option.flags[0]} has no effect: nothing in the program reads {option.name}"
             yield Draft.at(module, option.node, message)
 

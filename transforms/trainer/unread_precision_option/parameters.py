@@ -11,7 +11,7 @@ from ....codemod.python.callers import CallSite, callers_of
 from ....codemod.python.names import Binding, FunctionNode, ModuleNames, last_name, names_of, parameters_of
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.links import sources
-from .words import is_asked, is_on_anyway, names_precision
+from .words import is_asked, is_on_anyway, is_refused, names_precision
 
 WHOLE = ("locals", "vars", "eval", "exec", "super", "signature")
 """Functions that may read every parameter without its name."""
@@ -38,7 +38,7 @@ def _unread(project: Project, module: ModuleNames, function: FunctionNode) -> li
         is_single = len(bindings) == 1 and parameter not in (function.args.vararg, function.args.kwarg)
         may_be_about = is_single and names_precision(parameter.arg, True)
         is_about = may_be_about and names_precision(parameter.arg, _is_switch(bindings[0]))
-        if is_about and not _is_named(function, parameter.arg):
+        if is_about and not _is_named(function, parameter.arg) and not is_refused(parameter.arg, [function]):
             found.append(parameter)
     return (
         found

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from ....codemod.purpose.decided import OFF
 from ....codemod.python.names import ModuleNames
+from ....codemod.python.paths import Guard
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in, is_float32_island, runs_without_gradients
 from ....codemod.torch.dtypes import FP32, Constant, as_dtype
@@ -32,11 +34,38 @@ ASIDE = frozenset(("no", "not", "disable", "path", "file", "dir", "name", "model
 @cache
 def names_precision(name: str, is_switch: bool) -> bool:
     """Whether a parameter or option of this name chooses a precision."""
-    words = frozenset(name.lower().replace("-", "_").split("_"))
+    words = _words(name)
     if not ASIDE.isdisjoint(words):
         return False
     chosen = not words.isdisjoint(CERTAIN) or any(parts <= words for parts in TOGETHER)
     return chosen or (is_switch and words <= SWITCHED)
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(name.lower().replace("-", "_").split("_"))
+
+
+def is_refused(name: str, functions: Iterable[ast.AST]) -> bool:
+    """Whether a function refuses the precision that a name belongs to: ``assert not use_fp16`` beside ``fp16_window``.
+
+    Nothing is left then for the choice to act on.
+    """
+    words = _words(name) & CERTAIN
+    return bool(words) and any(
+        not holds and words <= _words(text.rpartition(".")[2])
+        for function in functions
+        for guard in _checks(function)
+        for text, holds in guard.facts
+    )
+
+
+def _checks(function: ast.AST) -> Iterator[Guard]:
+    """What must hold for a function not to raise, whatever else it is passed."""
+    for statement in () if isinstance(function, ast.Lambda) else getattr(function, "body", ()):
+        if isinstance(statement, ast.Assert):
+            yield Guard(statement.test, True)
+        elif isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Raise):
+            yield Guard(statement.test, False)
 
 
 def is_asked(value: Constant) -> bool:
