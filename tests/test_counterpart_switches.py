@@ -161,3 +161,33 @@ def test_attribute_that_may_be_missing_gets_no_counterpart(tmp_path: Path) -> No
     files = {"train.py": trainer_of('fp16=getattr(args, "fp16", False)', FLAG), "a.sh": "python train.py --fp16\n"}
     _, after = moved(tmp_path, files, "bf16-mixed")
     assert not after
+
+
+NEGATIVE = """
+    import argparse
+
+    from transformers import Trainer, TrainingArguments
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--no_fp16", action="store_true")
+    parser.add_argument("--bf16", action="store_true")
+    args = parser.parse_args()
+    Trainer(None, args=TrainingArguments("out", SWITCHES)).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("switches", "line"),
+    [("fp16=not args.no_fp16, bf16=args.bf16", "python train.py --bf16 --no_fp16\n"), ("fp16=not args.no_fp16", None)],
+)
+def test_a_negative_switch_is_given_where_the_other_one_has_an_option(
+    switches: str, line: str | None, tmp_path: Path
+) -> None:
+    files = {
+        "train.py": NEGATIVE.replace("SWITCHES", switches),
+        "run.sh": "python train.py\n",
+        "requirements.txt": "torch>=2.4\ntransformers>=4.45\n",
+    }
+    report, after = moved(tmp_path, files, "bf16-mixed")
+    assert [each.before for each in report.moves] == ["fp16-mixed"]
+    assert after == ({"run.sh": line} if line else {})

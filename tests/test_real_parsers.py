@@ -20,6 +20,7 @@ from .test_cli import precfix
 PROGRAMS = {
     "absl": "absl",
     "argparse-negated-switch": "argparse",
+    "argparse-negative-switch": "argparse",
     "argparse-switch-left-out": "argparse",
     "argparse-truth-word": "argparse",
     "argparse-two-switches": "argparse",
@@ -33,6 +34,8 @@ PROGRAMS = {
     "ml-collections": "ml_collections",
     "omegaconf": "omegaconf",
     "pydantic": "pydantic",
+    "tap": "tap",
+    "tap-on-by-default": "tap",
     "transformers-flags": "transformers",
     "transformers-yaml": "transformers",
     "trl": "trl",

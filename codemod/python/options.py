@@ -246,9 +246,11 @@ def _fields(module: ModuleNames) -> Iterator[Option]:
             default = default_of_field(value)
             flags = (f"--{name}", f"--{name.replace('_', '-')}") if isinstance(statement, ast.AnnAssign) else ()
             annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else None
+            is_truth = _is_truth(default) or _text_of(annotation) == "bool"
+            switch = _switch_of(module, owner, default) if annotation is not None else None
             yield Option(
-                *(module, statement, "field", name, flags, default, _choices(annotation)),
-                is_truth=_is_truth(default) or _text_of(annotation) == "bool",
+                *(module, statement, "field", name, flags, default, _choices(annotation), switch),
+                is_truth=is_truth and switch is None,
             )
     for statement in module.of_type(ast.AnnAssign):
         required = statement.value is None and _text_of(statement.annotation) in SCALARS
@@ -257,6 +259,16 @@ def _fields(module: ModuleNames) -> Iterator[Option]:
             flags = (f"--{name}", f"--{name.replace('_', '-')}")
             is_truth = _text_of(statement.annotation) == "bool"
             yield Option(module, statement, "field", name, flags, is_truth=is_truth)
+
+
+def _switch_of(module: ModuleNames, owner: ast.AST, default: ast.expr | None) -> bool | None:
+    """The value of a truth value in a class of typed-argument-parser without its flag, which takes no word there."""
+    bases = owner.bases if isinstance(owner, ast.ClassDef) else []
+    if not isinstance(default, ast.Constant) or not isinstance(default.value, bool):
+        return None
+    is_switch = any(module.qualified(base) == "tap.Tap" for base in bases)
+    explicit = any(item.arg == "explicit_bool" for call in module.calls for item in call.keywords)
+    return default.value if is_switch and not explicit else None
 
 
 def _is_enumeration(owner: ast.AST) -> bool:

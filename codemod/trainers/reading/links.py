@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
-from ...model import Place
+from ...model import Edit, EditRefused, Place
 from ...python.callers import callers_of
 from ...python.names import FunctionNode, ModuleNames
 from ...python.options import Option
@@ -21,6 +22,7 @@ from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
 from ...source.project import Project
 from ...torch.dtype_values import constants_of
+from ...torch.dtypes import Constant
 from .command_options import constructions_of, declared_options, values_given
 from .launch_flags import programs_of
 from .named_classes import arguments_named
@@ -60,9 +62,22 @@ def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Itera
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
         asked = [item for item in node.values if not asks_for_device(module, item)]
         return question.of(module, asked[0]) if len(asked) == 1 else None
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return [_negated(item) for item in question.of(module, node.operand) if isinstance(item.value, bool)]
     if isinstance(node, ast.Subscript):
         return _setting(question, module, node)
     return _call(question, module, node) if isinstance(node, ast.Call) else None
+
+
+def _negated(source: Source) -> Source:
+    """What ``not x`` has its value from: the same place, with the other truth value."""
+    return replace(source, value=not source.value, respelling=partial(_respelled, source), flag="")
+
+
+def _respelled(source: Source, value: Constant) -> Edit:
+    if not isinstance(value, bool):
+        raise EditRefused(f"{source.key} is read as a truth value")
+    return source.respelled(not value)
 
 
 ASKS_FOR_DEVICE = ("torch.cuda.is_available", "torch.backends.mps.is_available", "torch.xpu.is_available")

@@ -81,6 +81,8 @@ class _Pair:
         call = self.scope.call
         if call is None or self.scope.is_open or not self.on.key.arguments or self.off.setting is None:
             return None
+        if any(isinstance(item, ast.Not) for item in ast.walk(self.node)):
+            return None  # ``not args.no_fp16``: no option is on that could be named for the other switch
         name, steps = self.on.key.arguments[0], (self.off, self.on)
         found = [source for source in sources(self.project, self.module, self.node) if not source.is_guessed]
         if unfollowed_argument(self.project, self.module, self.node) is not None:
