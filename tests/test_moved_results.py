@@ -78,6 +78,9 @@ ARRAYS = {
     "of what it gives a function that is passed it": filled(
         STEP, return_="return out", helper=CALLS, read="print(call(step, (model, x, y, opt)))"
     ),
+    "by a library": filled(
+        STEP, return_="return out", helper="import matplotlib.pyplot as plt\n", read="plt.imshow(got.cpu()[0])"
+    ),
     "of an attribute": filled(METHOD, owner="Base", read="return self.out.cpu().numpy()"),
     "in a class below": filled(METHOD, owner="Base", read="pass")
     + "\n    def main(trainer, data):\n        print(trainer.step(*data).cpu().numpy())\n",
@@ -85,6 +88,9 @@ ARRAYS = {
 }
 NO_ARRAYS = {
     "a number": filled(STEP, return_="return loss", helper="", read="print(np.array([got.item()]))"),
+    "float32 by a library": filled(
+        STEP, return_="return out", helper="import matplotlib.pyplot as plt\n", read="plt.imshow(got.float().cpu())"
+    ),
     "float32": filled(STEP, return_="return out", helper="", read="print(got.float().cpu().numpy())"),
     "an input": filled(STEP, return_="return out", helper=AS_ARRAY, read="print(to_numpy(x), x.cpu().numpy())"),
     "another function": filled(

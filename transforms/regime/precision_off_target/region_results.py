@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
 
@@ -27,6 +28,8 @@ COLLECTING = ("append", "extend", "add", "update")
 """Methods with which a list, a set or a meter takes what it is given."""
 CONVERTING = ("numpy", "asarray", "array")
 """Methods and functions that make an array."""
+ARRAY_PACKAGES = ("matplotlib.", "sklearn.", "scipy.", "pandas.", "seaborn.", "PIL.", "cv2.", "skimage.", "imageio.")
+"""Libraries whose functions make arrays of the tensors that they are passed."""
 LOSING = frozenset({
     "item", "tolist", "float", "double", "int", "long", "bool", "argmax", "argmin", "argsort", "size", "dim", "numel",
     "backward", "len", "str", "isinstance", "numpy", "no_grad", "autocast", "range", "print", "type",
@@ -55,9 +58,19 @@ Block: TypeAlias = "tuple[tuple[ModuleNames, ast.stmt], ...]"
 """Statements that run under autocast, each with its module."""
 
 
-def conversions_behind(project: Project, block: Block) -> dict[ast.Call, ModuleNames]:
-    """The calls that make an array of what a block computes, or of what is computed from that."""
-    return _Spread(project, block).conversions
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Where what a block computes, or what is computed from that, becomes an array."""
+
+    conversions: dict[ast.Call, ModuleNames]
+    passed: dict[ast.expr, ModuleNames]
+    """What functions of libraries are passed that make arrays of it themselves."""
+
+
+def arrays_behind(project: Project, block: Block) -> Behind:
+    """The places behind a block at which arrays are made."""
+    spread = _Spread(project, block)
+    return Behind(spread.conversions, spread.passed)
 
 
 def block_of(project: Project, region: Autocast) -> Block:
@@ -90,6 +103,7 @@ class _Spread:
         self._waiting: deque[tuple[ModuleNames, ast.AST]] = deque()
         self._entered = {statement for _, statement in block}
         self.conversions: dict[ast.Call, ModuleNames] = {}
+        self.passed: dict[ast.expr, ModuleNames] = {}
         for module, statement in block:
             self._add(module, function_of(module, statement), _computed(statement))
         while self._waiting:
@@ -116,6 +130,8 @@ class _Spread:
                 self.conversions[node] = module
             if carries:
                 self._follow_arguments(module, node, names)
+                if (module.qualified(node.func) or "").startswith(ARRAY_PACKAGES):
+                    self.passed |= {item: module for item in node.args if _carries(item, names)}
         if isinstance(function, FunctionNode):
             self._follow_results(module, function, nodes, names)
             self._follow_attributes(module, function, names)

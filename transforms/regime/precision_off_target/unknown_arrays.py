@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.encounters import applications
-from ....codemod.flow.frame import Application
+from ....codemod.flow.frame import OUTSIDE, Application
 from ....codemod.flow.lattice import Kind, Value
 from ....codemod.flow.ways import are_all_ways, in_way, ways_into
 from ....codemod.half.integer_words import speaks_of_integers
@@ -18,7 +19,7 @@ from ....codemod.python.reach import reached
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtypes import HALVES
-from .region_results import CONVERTING, Block, block_of, block_of_steps, conversions_behind, is_conversion
+from .region_results import CONVERTING, Block, arrays_behind, block_of, block_of_steps, is_conversion
 
 
 def array_of_unknown(project: Project, region: Autocast) -> Place | None:
@@ -34,7 +35,8 @@ def array_of_steps(project: Project, module: ModuleNames) -> Place | None:
 def _array(project: Project, block: Block) -> Place | None:
     own = {statement for _, statement in block}
     used = (part for part in reached(project, block).parts if part not in own)
-    behind = conversions_behind(project, block)
+    arrays = arrays_behind(project, block)
+    behind = arrays.conversions
     calls = {node for part in used for node in ast.walk(part) if is_conversion(node)} | behind.keys()
     for item in applications(project, CONVERTING, lambda module, call: call in calls and not is_test(module.path)):
         given, value = _converted(item)
@@ -44,8 +46,19 @@ def _array(project: Project, block: Block) -> Place | None:
         if given is None or not is_tensor or speaks_of_integers(given):
             continue
         if any(_may_be_half(each) for each in _values(project, item, given, value)):
-            return item.module.place(item.node, f"{ast.unparse(given)} may then be bfloat16, which NumPy lacks")
-    return None
+            return _place(item.module, given)
+    passed = ((module, item) for item, module in arrays.passed.items() if not speaks_of_integers(item))
+    return next((_place(module, item) for module, item in passed if _is_half(project, module, item)), None)
+
+
+def _place(module: ModuleNames, given: ast.expr) -> Place:
+    return module.place(given, f"{ast.unparse(given)} may then be bfloat16, which NumPy lacks")
+
+
+def _is_half(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    """Whether a tensor that a library makes an array of may be 16 bits wide."""
+    value = flow_of(project).value_at(module, node, OUTSIDE)
+    return _is_unknown(value) or any(atom.dtype in HALVES for atom in value.atoms)
 
 
 def _converted(item: Application) -> tuple[ast.expr | None, Value | None]:
