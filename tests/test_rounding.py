@@ -224,6 +224,13 @@ def test_averages_of_states_lists_and_targets_stay(name: str) -> None:
     assert float((average.detach() != start).float().mean()) < 0.3
 
 
+def test_a_block_with_another_default_dtype_makes_16_bit_weights() -> None:
+    loader, case = torch.randn(64, 64).split(16), "default-dtype"
+    lost = function_of(text_of(f"updates-lost-in-16-bit-weights/{case}", "entered.py"), "by_a_function")(loader)
+    kept = function_of(text_of(f"updates-lost-in-16-bit-weights/silent-{case}", "entered.py"), "only_a_table")(loader)
+    assert lost < 0.5 < 0.9 < kept
+
+
 def test_an_average_in_float16_stands_still_once_its_decay_has_risen() -> None:
     goal = torch.nn.Linear(64, 64).weight.detach() * 1.5
     stays, follows = (

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from ..flow.classes import ProjectClass
 from ..flow.parts import all_parts
 from ..purpose.files import is_test
 from ..python.callers import callers_of
 from ..python.creations import Creation
-from ..python.functions import class_of
+from ..python.functions import called_function, class_of, method_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain, resolve
 from ..python.paths import position
 from ..source.project import Project
 
 MAX_HOPS = 4
+MANAGERS = ("torchtune.training.set_default_dtype", "torchtune.utils.set_default_dtype")
+"""Context managers of libraries that set the default dtype (torchtune 0.6.1)."""
 Setter = tuple[ModuleNames, ast.Call]
 
 
@@ -26,7 +29,41 @@ def setter_of(project: Project, made: Creation) -> Setter | None:
     layers = (item for item in inside if (attribute_chain(item.func) or [""])[-1][:1].isupper())
     if any("dtype" in (item.arg or "") for call in (made.call, *layers) for item in call.keywords):
         return None
-    return setter_before(project, made.module, made.call)
+    return _entered(project, made.module, made.call) or setter_before(project, made.module, made.call)
+
+
+def _entered(project: Project, module: ModuleNames, node: ast.AST) -> Setter | None:
+    """The context manager around a node that sets the default dtype to its first argument, and back at its end."""
+    blocks = (item for item in module.ancestors(node) if isinstance(item, ast.With))
+    for item in (item for block in blocks for item in reversed(block.items)):
+        call = item.context_expr
+        if isinstance(call, ast.Call) and call.args and _sets_first(project, module, call):
+            return module, call
+    return None
+
+
+def _sets_first(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    if resolve(project, module, call.func) in MANAGERS:
+        return True
+    owner = class_of(project, module, call.func)
+    target = called_function(project, module, call)
+    enters = method_of(project, *owner, "__enter__") if owner is not None else None
+    if target is None or (owner is not None) != (enters is not None):
+        return False
+    given = next((name for name, value in target.arguments(call).items() if value is call.args[0]), "")
+    kept = {f"self.{name}" for name, value in _stored(target.node) if value == given} if enters else {given}
+    setting = enters or target
+    set_to = [ast.unparse(item.args[0]) for item in _setters(project, setting.module, setting.node)]
+    yields = [item for item in ast.walk(setting.node) if isinstance(item, ast.Yield)]
+    return bool(set_to) and set_to[0] in kept and (enters is not None or bool(yields))
+
+
+def _stored(function: ast.AST) -> Iterator[tuple[str, str]]:
+    """The attributes of ``self`` and what they are given."""
+    for item in ast.walk(function):
+        target = item.targets[0] if isinstance(item, ast.Assign) and len(item.targets) == 1 else None
+        if isinstance(item, ast.Assign) and isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self":
+            yield target.attr, ast.unparse(item.value)
 
 
 def setter_before(project: Project, module: ModuleNames, node: ast.AST, hops: int = MAX_HOPS) -> Setter | None:
