@@ -40,6 +40,24 @@ def test_a_buffer_that_follows_the_model_makes_wrong_angles() -> None:
     assert float((right - wrong).abs().mean()) > 0.05
 
 
+def test_fsdp_casts_buffers_that_have_no_float32_copy() -> None:
+    fsdp, distributed = pytest.importorskip("torch.distributed.fsdp"), torch.distributed
+    names: dict[str, Any] = {}
+    exec(compile(text_of("angles-in-16-bits/sharded-buffers", "rotary.py"), "program", "exec"), names)
+    policy = function_of(text_of("angles-in-16-bits/sharded-buffers", "policies.py"), "halves")
+    right = names["Rotary"](128)(torch.zeros(1, 1024, 64))[0].double()
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        model = fsdp.FullyShardedDataParallel(names["Net"](), mixed_precision=policy, device_id=torch.device("cpu"))
+        model(torch.zeros(1, 1024, 64))
+        wrong = model.module.rotary.inv_freq
+    finally:
+        distributed.destroy_process_group()
+    assert wrong.dtype == torch.bfloat16
+    angles = torch.outer(torch.arange(1024).float(), wrong.float())
+    assert float((right.detach() - angles.cos().double()).abs().mean()) > 0.03
+
+
 def test_no_region_raises_a_buffer_that_was_cast_with_its_model() -> None:
     names: dict[str, Any] = {}
     exec(compile(text_of("angles-in-16-bits/cast-with-the-model", "model.py"), "program", "exec"), names)

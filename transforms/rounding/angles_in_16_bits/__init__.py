@@ -16,12 +16,13 @@ PyTorch 2.13:
 
 An angle is large and only what is left of it after full turns counts: around 2,048 bfloat16 numbers are 8 apart, more
 than a turn. Ways into it: `torch.arange(n, dtype=x.dtype)` and `t.type_as(inv_freq)` where that is 16-bit, an
-`inv_freq` buffer that `model.to(torch.bfloat16)` converts (no region raises it again), `inv_freq.to(x.dtype)` of
-activations, timesteps that a caller casts to bfloat16 (`model(x, timesteps=t.to(weight_dtype))`: 0.04 on average over
-1,000 of them; float16 holds each of these), and `@`, `matmul` and `einsum` inside an autocast region of CUDA, which
-lowers them whatever their operands are (`torch.outer` and `*` are left alone; on the CPU `einsum` is, too: PyTorch 2.13
-has no autocast kernel of it there). A complex buffer (`torch.polar`) that `model.to(torch.bfloat16)` converts loses its
-imaginary part, and what it rotates is off by 66 % (`model.bfloat16()` and `half()` leave it alone).
+`inv_freq` buffer that `model.to(torch.bfloat16)` or FSDP's `buffer_dtype` converts (no region raises it again),
+`inv_freq.to(x.dtype)` of activations, timesteps that a caller casts to bfloat16 (`model(x,
+timesteps=t.to(weight_dtype))`: 0.04 on average over 1,000 of them; float16 holds each of these), and `@`, `matmul`
+and `einsum` inside an autocast region of CUDA, which lowers them whatever their operands are (`torch.outer` and `*`
+are left alone; on the CPU `einsum` is, too: PyTorch 2.13 has no autocast kernel of it there). A complex buffer
+(`torch.polar`) that `model.to(torch.bfloat16)` converts loses its imaginary part, and what it rotates is off by 66 %
+(`model.bfloat16()` and `half()` leave it alone).
 Threads: EleutherAI/gpt-neox#1003, huggingface/transformers#25681, #27700, #29285, huggingface/diffusers#13922.
 
 ## Fix

@@ -1,6 +1,6 @@
-"""Classes whose buffers are 16-bit in a training: the whole model is cast, whatever region is open around its calls.
+"""Classes whose buffers are 16-bit in a training: the whole model is cast, or FSDP casts its buffers.
 
-Autocast lowers what it computes and never raises a buffer.
+Whatever region is open around its calls: autocast lowers what it computes and never raises a buffer.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ from ....codemod.model import Place
 from ....codemod.purpose.decided import has_run
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.training import training_modules
+from ....codemod.python.creations import creations_of
 from ....codemod.python.functions import called_function, class_of
-from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.names import ModuleNames, attribute_chain, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.api import CASTS as ALL_CASTS
 from ....codemod.torch.cast_models import later_statements
+from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import HALVES, Dtype
 from ....codemod.torch.weight_changes import moves_only
 from ....codemod.torch.weights import cast_dtype
 
 MAX_HOPS = 2
+SHARDING = "FullyShardedDataParallel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,40 @@ def _half_buffers(project: Project) -> dict[str, HalfBuffers]:
             for part in all_parts(project, owner) if has_run(project, module, call) else ():
                 if part not in kept:
                     found.setdefault(flow_of(project).own_weights(part).symbol, known)
+        for owner, known in _sharded(project, module):
+            for part in all_parts(project, owner):
+                found.setdefault(flow_of(project).own_weights(part).symbol, known)
     return found
+
+
+def _sharded(project: Project, module: ModuleNames) -> Iterator[tuple[ProjectClass, HalfBuffers]]:
+    """The classes of models that FSDP wraps with a policy whose ``buffer_dtype`` is a 16-bit one."""
+    wraps = module.calls if SHARDING in module.document.text else ()
+    for call in (item for item in wraps if (resolve(project, module, item.func) or "").endswith(f".fsdp.{SHARDING}")):
+        policy = next((item.value for item in call.keywords if item.arg == "mixed_precision"), None)
+        made_by = creations_of(project, module, policy) if policy is not None else ()
+        dtypes = {_buffer_dtype(project, made.module, made.call) for made in made_by}
+        dtype = dtypes.pop() if len(dtypes) == 1 else None
+        models = creations_of(project, module, call.args[0]) if dtype and call.args else ()
+        known = [class_of(project, made.module, made.call.func) for made in models]
+        if (
+            dtype
+            and known
+            and None not in known
+            and is_reached(project, module, call)
+            and has_run(project, module, call)
+        ):
+            place = made_by[0].module.place(made_by[0].call, f"FSDP casts the buffers to {dtype.name} (buffer_dtype)")
+            yield from ((ProjectClass(*item), HalfBuffers(place, dtype, False)) for item in known if item is not None)
+
+
+def _buffer_dtype(project: Project, module: ModuleNames, policy: ast.Call) -> Dtype | None:
+    """The 16-bit type that ``MixedPrecision(buffer_dtype=...)`` certainly names."""
+    named = [item.value for item in policy.keywords if item.arg == "buffer_dtype"] or policy.args[2:3]
+    is_policy = (resolve(project, module, policy.func) or "").endswith(".MixedPrecision")
+    values = constants_of(project, module, named[0]) if is_policy and named else set()
+    only = values.pop() if len(values) == 1 else None
+    return only if isinstance(only, Dtype) and only in HALVES else None
 
 
 def _cast_again(project: Project, module: ModuleNames, cast: ast.Call) -> Iterator[ProjectClass | None]:
