@@ -65,16 +65,19 @@ MOVING = Rule("PF001", "precision-off-target", "", _check)
 """The part of the target's rule that the tables drive, alone."""
 
 
-def moved(root: Path, target: str) -> Report:
-    """The project at ``root`` on its way to a target, by the tables alone."""
-    project = Project.open([root]).with_frameworks(load_frameworks()).with_target(target)
+def opened(root: Path) -> Project:
+    """The project at ``root``; on the way to several targets its files are read, and its scopes found, once."""
+    return Project.open([root]).with_frameworks(load_frameworks())
+
+
+def moved(project: Project, target: str) -> Report:
+    """A project on its way to a target, by the tables alone."""
     options = engine.Options(unsafe_fixes=True)  # who reads the files is not what a table says
-    return engine.migrate(project, [MOVING], Target(target, "a case"), options)
+    return engine.migrate(project.with_target(target), [MOVING], Target(target, "a case"), options)
 
 
-def found(root: Path) -> str:
+def found(project: Project) -> str:
     """The contradictions in a project, as they are written down for review."""
-    project = Project.open([root]).with_frameworks(load_frameworks())
     rules = [rule for rule in load() if rule.code in TABLE_RULES]
     report = engine.check(project, rules, Target("auto", "a case"))
     lines = [f"{skip.path}: {skip.reason}" for skip in (*report.skipped, *report.failed_rules)]
@@ -91,14 +94,14 @@ def reports_of(report: Report) -> str:
     return "".join(lines)
 
 
-def moves_of_case(root: Path) -> dict[str, Report]:
-    """The project at ``root`` on its way to each target."""
-    return {target: moved(root, target) for target in TARGETS}
+def moves_of_case(project: Project) -> dict[str, Report]:
+    """A project on its way to each target."""
+    return {target: moved(project, target) for target in TARGETS}
 
 
-def expectations(case: FrameworkCase, root: Path, moves: Mapping[str, Report]) -> dict[Path, bytes]:
+def expectations(case: FrameworkCase, project: Project, moves: Mapping[str, Report]) -> dict[Path, bytes]:
     """What the files of a case should hold, by what precfix does now."""
-    wanted = {case.folder / FINDINGS: found(root).encode()}
+    wanted = {case.folder / FINDINGS: found(project).encode()}
     for target, report in moves.items():
         wanted[case.expected_diff(target)] = reports_of(report).encode() + unified_diff(report.changes)
     return wanted

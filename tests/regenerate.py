@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .fixture_cases import DIFF, FINDINGS, REPOSITORY, Case, cases, copied, outcome
-from .framework_cases import expectations, framework_cases, moves_of_case
+from .framework_cases import expectations, framework_cases, moves_of_case, opened
 from .generated_docs import generated_docs
 
 
@@ -22,11 +22,9 @@ def main(words: Sequence[str]) -> int:
         changed = [path for case in wanted for path in rewrite_case(case, Path(folder))]
     for case in framework_cases():
         if not words or any(word in f"frameworks/{case.id}" for word in words):
-            changed += [
-                path
-                for path, data in expectations(case, case.input, moves_of_case(case.input)).items()
-                if put(path, data)
-            ]
+            project = opened(case.input)
+            wanted_files = expectations(case, project, moves_of_case(project))
+            changed += [path for path, data in wanted_files.items() if put(path, data)]
     if not words:
         changed += [path for path, text in generated_docs().items() if put(path, text.encode())]
         changed += remove_stale_pages()

@@ -16,7 +16,7 @@ from precfix.codemod.trainers.framework_file import FrameworkInvalid, framework_
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks
 
-from .framework_cases import FrameworkCase, expectations, framework_cases, moved, moves_of_case
+from .framework_cases import FrameworkCase, expectations, framework_cases, moved, moves_of_case, opened
 from .nightly import NIGHTLY
 from .soft import Soft
 
@@ -70,9 +70,10 @@ def settling_targets(number: int) -> Sequence[str]:
 def test_findings_and_moves_are_the_expected_ones_and_settle(number: int, case: FrameworkCase, tmp_path: Path) -> None:
     root = tmp_path / "project"
     shutil.copytree(case.input, root)
-    moves = moves_of_case(root)
+    project = opened(root)
+    moves = moves_of_case(project)
     with Soft() as soft:
-        for path, wanted in expectations(case, root, moves).items():
+        for path, wanted in expectations(case, project, moves).items():
             with soft(path.name):
                 expected = path.read_bytes() if path.is_file() else b""
                 assert wanted.decode() == expected.decode(), path.name
@@ -87,7 +88,7 @@ def check_settles(case: FrameworkCase, target: str, report: Report, root: Path) 
     for change in report.changes:
         _assert_reads(change)
         (root / change.path).write_bytes(change.after)
-    again = moved(root, target)
+    again = moved(opened(root), target)
     assert again.changes == ()
 
 
