@@ -24,6 +24,7 @@ from .runs import all_runs_of
 from .scopes import NULL, Scope, Setting, TextOrigin
 from .stated_shell import stated_in_texts
 from .stated_words import SHOWN, text_of
+from .unknown_files import rests_on_a_fallback
 
 ELSEWHERE = "decided elsewhere"
 OFF = "false"
@@ -144,7 +145,8 @@ def _report(
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
     regime = winner.regime if winner is not None else None
     if regime is None:
-        regime = "unknown" if any(map(_decides, deciding)) else regime_of_run(run, own)
+        is_open = any(map(_decides, deciding)) or rests_on_a_fallback(project, run, own)
+        regime = "unknown" if is_open else regime_of_run(run, own)
     if regime == "unknown" and all(map(_states_nothing, own)) and _are_off(said_here):
         regime = "fp32"
     default, other = otherwise(run, own, regime) if winner is None else ("", "")
