@@ -56,6 +56,8 @@ class Option:
 
     is_truth: bool = False
     """Whether its value is a truth value that is given as a word."""
+    is_guessed: bool = False
+    """Whether it stands in one of several files of which a run picks one by a name that nobody sees."""
 
     def is_on_with(self, flag: str) -> bool:
         """The value of a switch where ``flag`` stands on the command line."""

@@ -17,6 +17,7 @@ from ...source.project import Project
 from ..parsers.programs import MAX_MODULES, runs_only_as_script
 from .launch_flags import flags_given, lines_without
 from .loaded_files import python_files_passed
+from .settings_modules import picked_settings
 from .source import Source
 
 MAX_FILES = 60
@@ -36,7 +37,11 @@ def declared_options(
             found = [item for item in listed if not _is_another_programs(project, item, module)]
             if found:
                 return found
-    return _in_passed_files(project, module, name) or _in_imported_files(project, module, name)
+    return (
+        _in_passed_files(project, module, name)
+        or _in_imported_files(project, module, name)
+        or picked_settings(project, module, name)
+    )
 
 
 def _in_imported_files(project: Project, module: ModuleNames, name: str) -> Sequence[Option]:

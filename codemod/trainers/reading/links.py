@@ -149,7 +149,10 @@ def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> It
         if option.default is not None and option.switch is None and (not calls or len(passed) < len(calls)):
             test = _branch_of(option) if always else ""
             for source in _as_taken(option, question.of(option.module, option.default)):
-                yield _of_kind(replace(source, picked_by=source.picked_by or test), option.kind, read.name)
+                guessed = source.is_guessed or option.is_guessed
+                yield _of_kind(
+                    replace(source, picked_by=source.picked_by or test, is_guessed=guessed), option.kind, read.name
+                )
 
 
 def _branch_of(option: Option) -> str:
