@@ -61,9 +61,7 @@ def _told(value: Value, facts: Facts) -> Value:
     return value.with_atoms(replace(atom, given=atom.given | facts) for atom in fitting) if fitting else value
 
 
-def told_under(
-    names: dict[str, Value], others: dict[str, Value], facts_of: Callable[[], Facts]
-) -> dict[str, Value]:
+def told_under(names: dict[str, Value], others: dict[str, Value], facts_of: Callable[[], Facts]) -> dict[str, Value]:
     """What places hold after a branch in which these facts are true; what the other branch left the same is no news."""
     changed = {place: value for place, value in names.items() if value.atoms and others.get(place) is not value}
     facts = facts_of() if changed else None

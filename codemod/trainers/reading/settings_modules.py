@@ -43,7 +43,7 @@ def _picks(_project: Project, module: ModuleNames) -> bool:
 
 
 def _is_for_settings(module: ModuleNames, call: ast.Call) -> bool:
-    """``cfg = import_module(path)``, ``import_module(args.config)``, ``def load_config(path)``; not what makes models."""
+    """``cfg = import_module(path)``, ``import_module(args.config)``, ``def load_config(path)``; no class of models."""
     nodes = list(ast.walk(module.statement_of(call)))
     owners = {node.value for node in nodes if isinstance(node, ast.Attribute)}
     names = {node.id for node in nodes if isinstance(node, ast.Name) and node not in owners}
