@@ -282,3 +282,37 @@ def test_the_scaler_of_another_step_scales_nothing_here(
     code = TWO_STEPS.replace("BACKWARD", backward).replace("    STEP", f"    {step}")
     report, _ = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": "torch>=2.4\n"}, "fp16-mixed")
     assert any(change.path == "train.py" and b"bfloat16" not in change.after for change in report.changes) == is_moved
+
+
+SAVED = """
+    import torch
+    from torch import nn
+
+
+    def main(batches, resume):
+        model = nn.Linear(4, 4).cuda()
+        opt = torch.optim.AdamW(model.parameters())
+        scaler = torch.amp.GradScaler("cuda", enabled=False)
+        if resume:
+            state = torch.load(resume)
+            model.load_state_dict(state["model"])
+            opt.load_state_dict(state["opt"])
+        for x, y in batches:
+            opt.zero_grad()
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = nn.functional.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(opt)
+            scaler.update()
+            torch.save({"model": model.state_dict(), "opt": opt.state_dict()}, "a.pt")
+
+
+    main([], "a.pt")
+"""
+
+
+def test_a_checkpoint_without_the_state_of_the_scaler_withdraws_no_run(tmp_path: Path) -> None:
+    files = {"train.py": SAVED, "requirements.txt": "torch>=2.4\n"}
+    report, runs = moved(tmp_path, all_rules(), files, "fp16-mixed")
+    assert runs["train.py"].state is MoveState.MOVED
+    assert {finding.code for finding in report.remaining} == {"PF106"}

@@ -31,6 +31,8 @@ OVERFLOWS = "PF604"
 """The rule about models that are known to overflow in float16: it may well run, so somebody has to want it."""
 CONTRADICTIONS = ("PF1", "PF208", "PF302", "PF4", "PF5", OVERFLOWS)
 """Beginnings of the codes of rules about places that do not go together; a move must bring none of them."""
+MINOR = ("PF106",)
+"""Rules about what only a later restart notices: they tell of it, and the move is right all the same."""
 FP32 = "fp32"
 FOLLOWED = ("compute", "option")
 """Roles of what moves in a file that only others start, which alone does not say what runs."""
@@ -71,7 +73,7 @@ def verdicts(
     new -= Counter(_likeness(item) for item in _contradictions(project, report.findings, report, rules))
     raised = [item for item in _contradictions(after, report.remaining, report, rules) if new[_likeness(item)] > 0]
     idle = {(place.path, place.span) for place in idle_scalers(after, report.target)} if raised else ()
-    raised = [item for item in raised if item.fixes or (item.path, item.span) not in idle]
+    raised = [item for item in raised if item.code not in MINOR and (item.path, item.span) not in idle]
     stated = ledger_of(project)
     runs = pairs_of(stated, ledger_of(after) if after is not project else stated)
     return [_judged(project, after, pair, report, raised, options) for pair in runs]
