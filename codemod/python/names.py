@@ -7,7 +7,7 @@ imported *and* defined in the same scope (a dummy class in ``except ImportError`
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 
 from ..source.documents import Document
@@ -119,18 +119,25 @@ class ModuleNames(Indexed):
         chain = attribute_chain(node)
         if chain is None:
             return False
-        bindings: Iterable[Binding] = self.scope_of(node).lookup(chain[0])
-        if chain[0] == STOOD_IN_FOR:
-            bindings = [item for item in bindings if not self._stands_in(item)]
+        found = self.scope_of(node).lookup(chain[0])
+        if len(found) < 2:
+            return False
+        bindings = [item for item in found if not self._stands_in(item, chain[0])]
         kinds = {"import" if binding.kind == "import" else "other" for binding in bindings}
         targets = {binding.qualified for binding in bindings if binding.kind == "import"}
         return len(kinds) > 1 or len(targets) > 1
 
-    def _stands_in(self, binding: Binding) -> bool:
-        """``except ImportError: torch = None``: what stands in for a package that is not there."""
+    def _stands_in(self, binding: Binding, name: str) -> bool:
+        """``except ImportError: Trainer = None``: what stands in for a package that is not there, and cannot be called.
+
+        torch may have another stand-in: nothing runs without it.
+        """
+        if binding.kind == "import":
+            return False
         handler = next((item for item in self.ancestors(binding.node) if isinstance(item, ast.ExceptHandler)), None)
         missing = handler.type.id if handler is not None and isinstance(handler.type, ast.Name) else ""
-        return missing in ("ImportError", "ModuleNotFoundError")
+        nothing = isinstance(binding.value, ast.Constant) and binding.value.value is None
+        return missing in ("ImportError", "ModuleNotFoundError") and (nothing or name == STOOD_IN_FOR)
 
 
 STOOD_IN_FOR = "torch"

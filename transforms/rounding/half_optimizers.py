@@ -160,6 +160,11 @@ def _row(project: Project, module: ModuleNames, func: ast.expr) -> tuple[str, Ro
 
 def _classes(question: Trace[Class], module: ModuleNames, node: ast.expr) -> Iterable[Class] | None:
     """The optimizers that ``optim.AdamW`` and ``getattr(optim, name)`` are; None for what is followed."""
+    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    if len(bindings) > 1 and module.is_ambiguous(node):
+        rows = [row_of_optimizer(item.qualified or "") if item.kind == "import" else None for item in bindings]
+        names = [(item.qualified or item.name).rpartition(".")[2] for item in bindings]
+        return [(name, row) if row is not None else None for name, row in zip(names, rows, strict=True)]
     named = [resolve(question.project, module, node)]
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr" and len(node.args) == 2:
         owner = resolve(question.project, module, node.args[0])
