@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import reduce
 
 from ..python.functions import called_function, class_of
-from ..python.names import attribute_chain
 from ..torch.api import LOADERS, SAME_COMPUTATION
 from ..torch.tables.libraries import CALLERS, DEQUANTIZERS, LAYER_CLASSES, SCHEDULER_METHODS
 from ..torch.tables.operations import operation
@@ -57,17 +56,17 @@ LEGACY_TENSORS = ("torch.Tensor", "torch.FloatTensor")
 def call(frame: Frame, node: ast.Call, receiver: Value | None, positional: list[NodeValue], named: Named) -> Value:
     """The value of a call whose receiver and arguments are evaluated."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    given = [value for _, value in positional] + [value for _, _, value in named]
     if name == "save_for_backward":
         saved = _spread(frame, positional)
         if saved is not None:
             frame.record.saved[node] = saved
         return NUMBER_VALUE
     value = _called(frame, node, name, receiver, positional, named)
+    given = [value for _, value in positional] + [value for _, _, value in named]
     if not value.atoms and name.startswith(DEQUANTIZERS) and all(item.kind is not Kind.DTYPE for item in given):
         source = frame.source(node, f"{name} gives the dtype that the quantization remembers")
         return Value(Kind.TENSOR, (Atom(symbol="quantized", role=Role.QUANTIZED, can_be_half=False, source=source),))
-    return of_gradient(value, [*given, *([receiver] if receiver is not None else [])])
+    return of_gradient(value, given if receiver is None else [*given, receiver])
 
 
 def _spread(frame: Frame, positional: list[NodeValue]) -> tuple[Value, ...] | None:
@@ -86,7 +85,7 @@ def _spread(frame: Frame, positional: list[NodeValue]) -> tuple[Value, ...] | No
 
 def of_gradient(value: Value, operands: list[Value]) -> Value:
     """In a backward pass: what is computed from the gradient, by whatever kernel, follows it."""
-    if not any(item.is_of_gradient for item in operands):
+    if not any(item.atoms and item.is_of_gradient for item in operands):
         return value
     if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and not value.atoms:
         atom = Atom(symbol="gradient", role=Role.GRADIENT, can_be_half=False, made=Made.GRADIENT)
@@ -121,8 +120,7 @@ def _called(
     local = frame.get(name) if isinstance(node.func, ast.Name) else None
     if local is not None and local.kind is Kind.MODULE:
         return forward(frame, node, local, positional, named)
-    chain = attribute_chain(node.func)
-    qualified = frame.analysis.qualified(frame.module, node.func) if chain is not None else None
+    qualified = frame.analysis.qualified(frame.module, node.func)
     if qualified is not None and qualified.startswith("torch."):
         return _torch(frame, node, qualified, positional, named)
     if name in SCHEDULER_METHODS and (receiver is None or receiver.kind is Kind.UNKNOWN):
@@ -173,7 +171,7 @@ def _torch(frame: Frame, node: ast.Call, qualified: str, positional: list[NodeVa
     last = qualified.rpartition(".")[2]
     if last in SAME_COMPUTATION and positional and positional[0][1].kind is Kind.MODULE:
         return positional[0][1]
-    forget_given(frame, [*positional, *((item, value) for _, item, value in named)])
+    forget_given(frame, positional, named)
     if qualified.startswith("torch.nn.") and not qualified.startswith(
         ("torch.nn.functional.", "torch.nn.utils", "torch.nn.init")
     ):
@@ -266,7 +264,7 @@ def _other_call(
     if target is not None and target.node.name != "__init__":
         return frame.analysis.applied(frame, node, target, positional, named, None)
     if not (isinstance(node.func, ast.Name) and name in LOOKED_AT):
-        forget_given(frame, [*positional, *((item, value) for _, item, value in named)])
+        forget_given(frame, positional, named)
     found = class_of(frame.project, frame.module, node.func)
     if found is not None:
         kept = fields_of_class(frame, ProjectClass(*found), node, positional, named)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ..python.functions import all_bases
@@ -67,13 +68,18 @@ class LibraryModel:
 
 def has_dtype(model: LibraryModel) -> bool:
     """Whether ``model.dtype`` exists: the models of diffusers and transformers have it, a plain ``nn.Module`` not."""
-    return model.name[:1].isupper() or model.name.lstrip("_").rstrip("_0123456789") in MODEL_NAMES
+    return model.name[:1].isupper() or _is_model_name(model.name)
+
+
+@cache
+def _is_model_name(name: str) -> bool:
+    return name.lstrip("_").rstrip("_0123456789") in MODEL_NAMES
 
 
 def model_by_name(node: ast.expr) -> Value:
     """A model of a library, told by the name it goes by (``pipeline.vae``); its dtype is not known."""
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    if name.lstrip("_").rstrip("_0123456789") in MODEL_NAMES:
+    if _is_model_name(name):
         return Value(Kind.MODULE, (), detail=LibraryModel(name), label=text_of(node))
     return UNKNOWN_VALUE
 

@@ -233,6 +233,7 @@ class Frame:
         depth: int = 0,
     ) -> None:
         self.analysis = analysis
+        self.project = analysis.project
         self.module = module
         self.function = function
         self.record = record
@@ -252,12 +253,8 @@ class Frame:
         self.run: Run | None = None
         """Set while a model that is certainly 16-bit is followed."""
         self.loops = 0
-        self._parts: set[str] = set()
-        """Every place that is a part of another (``self.mask``)."""
-
-    @property
-    def project(self) -> Project:
-        return self.analysis.project
+        self._parts: dict[str, set[str]] = {}
+        """Every place that is a part of another (``self.mask``), by each that it is a part of."""
 
     @property
     def is_special(self) -> bool:
@@ -269,11 +266,11 @@ class Frame:
 
     def put(self, place: str, value: Value) -> None:
         """Give a place its value; what was known of its parts is forgotten."""
-        if self._parts:
-            for name in [name for name in self._parts if name.startswith((place + ".", place + "["))]:
-                self.names.pop(name, None)
+        for name in self._parts.get(place, ()):
+            self.names.pop(name, None)
         if "." in place or "[" in place:
-            self._parts.add(place)
+            for whole in (place[:at] for at, character in enumerate(place) if character in ".["):
+                self._parts.setdefault(whole, set()).add(place)
         self.names[place] = value
         if len(self.names) > MAX_NAMES:
             raise TooLarge

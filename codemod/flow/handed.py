@@ -25,5 +25,7 @@ def handed_over(
     arguments = target.arguments(node)
     found = {name: (item, values.get(item, UNKNOWN_VALUE)) for name, item in arguments.items()}
     unpacked = {item.value for item in node.keywords if item.arg is None}
+    if not unpacked:
+        return found
     known = {parameter.arg for parameter in parameters_of(target.node)} - found.keys()
     return found | {key: (item, value) for key, item, value in named if item in unpacked and key in known}

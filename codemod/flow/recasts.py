@@ -176,9 +176,14 @@ def _is_same(node: ast.expr, other: ast.expr) -> bool:
     return ORIGINAL[node.__class__] is ORIGINAL[other.__class__] and ast.unparse(node) == ast.unparse(other)
 
 
-def forget_given(frame: Frame, given: Iterable[tuple[ast.expr, Value]]) -> None:
+def forget_given(
+    frame: Frame, positional: Iterable[tuple[ast.expr, Value]], named: Iterable[tuple[str, ast.expr, Value]]
+) -> None:
     """A function that is not known is given models."""
-    for node, value in given:
+    for node, value in positional:
+        if value.kind is Kind.MODULE:
+            forget(frame, node)
+    for _, node, value in named:
         if value.kind is Kind.MODULE:
             forget(frame, node)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from functools import partial, reduce
 
-from ..source.slim_nodes import ORIGINAL
+from ..source.slim_nodes import of_both
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import OUTPUT_ATTRIBUTES
 from .alternatives import aside
@@ -35,7 +34,7 @@ def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
     for statement in body:
         if frame.stopped:
             return
-        handler = _HANDLERS.get(ORIGINAL[type(statement)])
+        handler = _HANDLERS.get(statement.__class__)
         if handler is not None:
             handler(frame, statement)
 
@@ -212,7 +211,10 @@ def _if(frame: Frame, node: ast.stmt) -> None:
         put_none(frame, node, branch)
         if outcomes and frame.loops:
             frame.names |= {name: outcomes[0][0][name] for name in continued & outcomes[0][0].keys()}
-        with aside(frame) if frame.run is not None and asked else nullcontext():
+        if frame.run is not None and asked:
+            with aside(frame):
+                execute(frame, branch)
+        else:
             execute(frame, branch)
         outcomes.append((frame.names, frame.stopped))
     reached = [names for names, stopped in outcomes if not stopped]
@@ -322,22 +324,24 @@ def _delete(frame: Frame, node: ast.stmt) -> None:
         frame.names.pop(place_of(target) or "", None)
 
 
-_HANDLERS: dict[type[ast.AST], Callable[[Frame, ast.stmt], None]] = {
-    ast.Expr: _expression,
-    ast.Assign: _assign,
-    ast.AnnAssign: _annotated,
-    ast.AugAssign: _augmented,
-    ast.Return: _return,
-    ast.Raise: _leave,
-    ast.Break: _leave,
-    ast.Continue: _leave,
-    ast.If: _if,
-    ast.For: _loop,
-    ast.AsyncFor: _loop,
-    ast.While: _while,
-    ast.With: _with,
-    ast.AsyncWith: _with,
-    ast.Try: _try,
-    ast.Match: _match,
-    ast.Delete: _delete,
-}
+_HANDLERS: dict[type[ast.AST], Callable[[Frame, ast.stmt], None]] = of_both(
+    {
+        ast.Expr: _expression,
+        ast.Assign: _assign,
+        ast.AnnAssign: _annotated,
+        ast.AugAssign: _augmented,
+        ast.Return: _return,
+        ast.Raise: _leave,
+        ast.Break: _leave,
+        ast.Continue: _leave,
+        ast.If: _if,
+        ast.For: _loop,
+        ast.AsyncFor: _loop,
+        ast.While: _while,
+        ast.With: _with,
+        ast.AsyncWith: _with,
+        ast.Try: _try,
+        ast.Match: _match,
+        ast.Delete: _delete,
+    }
+)

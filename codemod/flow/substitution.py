@@ -15,6 +15,8 @@ def substituted(
     value: Value, bindings: dict[str, tuple[Atom, ...]], frame: Frame, node: ast.Call, target: FunctionTarget
 ) -> Value:
     """A returned value as the caller sees it."""
+    if not value.atoms and value.items is None:
+        return value
     items = None
     if value.items is not None:
         items = tuple(substituted(item, bindings, frame, node, target) for item in value.items)

@@ -18,7 +18,7 @@ from ..torch.entering_calls import sites_of
 from ..torch.unscaled_steps import Entry
 from .files import is_test
 from .lightning import step_runs
-from .steps import contexts_around, may_be_autocast
+from .steps import contexts_around, may_be_autocast, may_enter_autocast
 
 MAX_HOPS = 5
 """How many calls up a region is looked for: further away it is another program's business."""
@@ -89,7 +89,7 @@ def entries_of(project: Project, region: Autocast) -> Sequence[Entry]:
 
 def _named_entries(project: Project) -> dict[Autocast, list[Entry]]:
     found: dict[Autocast, list[Entry]] = {}
-    for document in project.python_documents(("backward",), ("with ",)):
+    for document in project.python_documents(("backward",), ("with ",), where=may_enter_autocast):
         module = names_of(project, document)
         for item in module.of_type(ast.withitem):
             regions = trace(project, module, item.context_expr, MADE) if may_be_autocast(item.context_expr) else ()

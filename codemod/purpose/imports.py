@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 
+from ..python.glimpses import words_of_imports
 from ..python.names import ModuleNames, names_of
+from ..source.documents import Document
 from ..source.project import Project
 from .files import purpose_of
 from .words import Purpose
@@ -52,10 +54,21 @@ def _importers(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]
         return ()
     spellings = (f"import {name}", f".{name}", f"{name} import", f", {name}")
     folders = path.split("/")[:-1]
-    near = sorted(project.python_documents(spellings), key=lambda item: item.path.split("/")[:-1] != folders)
-    others = (names_of(project, item) for item in near[:MAX_SEARCHED])
-    found = (other for other in others if other is not module and path in project.memo(_imported_paths, other))
+    near = sorted(project.python_paths(spellings), key=lambda other: other.split("/")[:-1] != folders)
+    possible = [other for other in near[:MAX_SEARCHED] if other != path and _may_import(project, other, name)]
+    others = (names_of(project, item) for item in project.python_documents_at(possible))
+    found = (other for other in others if path in project.memo(_imported_paths, other))
     return tuple(sorted(found, key=lambda other: other.path))
+
+
+def _may_import(project: Project, path: str, name: str) -> bool:
+    """Whether a file may import a module of this name: it says so, or stands in a package of this name."""
+    document = project.document(path) if name not in path.split("/")[:-1] else None
+    return document is None or name in document.fact(_words_of_imports)
+
+
+def _words_of_imports(document: Document) -> frozenset[str]:
+    return words_of_imports(document.text)
 
 
 def _imported_paths(project: Project, module: ModuleNames) -> frozenset[str | None]:

@@ -47,6 +47,37 @@ def _but_plain_strings(found: re.Match[str]) -> str:
     return "" if is_long or said.startswith("#") else said
 
 
+_WITH, _WORD = re.compile(r"\bwith\b"), re.compile(r"\w+")
+
+
+def contexts_seen(text: str) -> Iterator[str | None]:
+    """What ``with`` statements enter, less strings and comments, but with the words of f-strings; None: too long."""
+    code = _UNREAD.sub(_words_of_fields, text)
+    for found in _WITH.finditer(code):
+        start, depth = found.end(), 0
+        for end in range(start, min(len(code), start + MAX_LENGTH)):
+            depth += (code[end] in "([{") - (code[end] in ")]}")
+            if code[end] == ":" and depth <= 0:
+                yield code[start:end]
+                break
+        else:
+            yield None
+
+
+def _words_of_fields(found: re.Match[str]) -> str:
+    is_field = not found[0].startswith("#") and "f" in found.string[max(found.start() - 2, 0) : found.start()].lower()
+    return f" {' '.join(_WORD.findall(found[0]))} " if is_field else ""
+
+
+_IMPORTS = re.compile(r"\b(?:from|import)\b(?:\\(?:\r\n?|\n)|[^\r\n(;])*(?:\((?:#[^\r\n]*|[^)#])*)?")
+"""Import statements to their end, and whatever else begins with such a word."""
+
+
+def words_of_imports(text: str) -> frozenset[str]:
+    """The words of all import statements in a text, and some others."""
+    return frozenset(word for found in _IMPORTS.finditer(text) for word in _WORD.findall(found[0]))
+
+
 def calls_seen(text: str, name: str) -> Iterator[ast.Call | None]:
     """What is passed wherever something whose last name is ``name`` may be called; None where it cannot be told."""
     at = text.find(name)

@@ -54,14 +54,10 @@ class ModuleNames(Indexed):
 
     def scope_of(self, node: ast.AST) -> Scope:
         """The scope in which ``node`` is evaluated: that of what it is part of, unless it has its own."""
-        known = self._scope_at
-        above: ast.AST | None = node
-        while above is not None:
-            found = known.get(above)
-            if found is not None:
-                return found
-            above = getattr(above, "parent", None)
-        return self.module_scope
+        known, above = self._scope_at, node
+        while (found := known.get(above)) is None:
+            above = getattr(above, "parent", self.tree)
+        return found
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The parents of ``node``, innermost first."""

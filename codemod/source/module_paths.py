@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from .slim_nodes import nodes_of
+
 if TYPE_CHECKING:
     from .project import Project
 
@@ -75,9 +77,9 @@ def added_folders(project: Project, importer: str) -> tuple[str, ...]:
     document = project.document(importer)
     if document is None or "sys.path" not in document.text:
         return ()  # nothing is parsed for that
-    documents = project.python_documents_at([importer])
-    calls = (node for item in documents for node in ast.walk(item.tree) if isinstance(node, ast.Call))
-    added = (node for node in calls if isinstance(node.func, ast.Attribute) and _is_added(node.func))
+    trees = [item.tree for item in project.python_documents_at([importer])]
+    adding = (tree for tree in trees if any(map(_adds, nodes_of(tree))))
+    added = (node for tree in adding for node in ast.walk(tree) if _adds(node))
     strings = (inner.value for node in added for inner in ast.walk(node) if isinstance(inner, ast.Constant))
     near = posixpath.dirname(importer)
     names = [name for name in strings if isinstance(name, str) and name and not name.startswith("/")]
@@ -85,8 +87,9 @@ def added_folders(project: Project, importer: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(folder for folder in folders if not folder.startswith(".")))
 
 
-def _is_added(func: ast.Attribute) -> bool:
-    return func.attr in ADDING and ast.unparse(func.value) == "sys.path"
+def _adds(node: ast.AST) -> bool:
+    func = node.func if isinstance(node, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr in ADDING and ast.unparse(func.value) == "sys.path"
 
 
 def _is_name(part: str) -> bool:

@@ -132,7 +132,7 @@ def _has_remedy(module: ModuleNames) -> bool:
 
 
 def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOptimizer | None:
-    named = _row(project, module, call.func)
+    named = _row(project, module, call.func) if _may_take_parameters(module, call) else None
     given = keywords_of(module, call) if named is not None else None
     if named is None or given is None or named[1].keeps not in ("nothing", "stochastic"):
         return None
@@ -146,6 +146,13 @@ def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOpt
     if _is_wrapped(project, module, call) or only_measures(module, call) or _is_replaced(module, call):
         return None
     return HalfOptimizer(module, call, name, row, weights, parameters, given.values)
+
+
+def _may_take_parameters(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether a call is given the parameters of a model, as far as it tells by itself: most are not."""
+    if not call.args:
+        return bool(call.keywords)
+    return any(item is not None for item in models_of(module, call.args[0]))
 
 
 def _row(project: Project, module: ModuleNames, func: ast.expr) -> tuple[str, Row] | None:

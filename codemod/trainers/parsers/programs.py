@@ -83,7 +83,7 @@ def _interface(project: Project, script: str) -> Interface | None:
 
 def _take_typed(project: Project, growing: _Growing, module: ModuleNames, is_script: bool) -> None:
     """The parsers over classes of fields; of an imported module not those that only run with it as a script."""
-    parsers = tuple(typed_parsers(project, module))
+    parsers = typed_parsers(project, module)
     if is_script and not parsers and any(name in module.calls_by_name for name in TYPED_PARSERS):
         growing.is_closed = False  # a parser whose module is not told: ``from utils import *``
     for parser in parsers:

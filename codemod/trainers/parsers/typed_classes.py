@@ -49,8 +49,21 @@ class Fields:
     is_complete: bool
 
 
-def typed_parsers(project: Project, module: ModuleNames) -> Iterator[TypedParser]:
+def typed_parsers(project: Project, module: ModuleNames) -> tuple[TypedParser, ...]:
     """Every parser over classes that ``module`` makes."""
+    return project.memo(_typed_parsers, module) if project.fact(_are_named) else ()
+
+
+def _are_named(project: Project) -> bool:
+    """Whether any file names the library's parsers: all others derive from these."""
+    return bool(project.python_paths(map(str.lower, TYPED_PARSERS), TYPED_PARSERS))
+
+
+def _typed_parsers(project: Project, module: ModuleNames) -> tuple[TypedParser, ...]:
+    return tuple(_made_in(project, module))
+
+
+def _made_in(project: Project, module: ModuleNames) -> Iterator[TypedParser]:
     for calls in module.calls_by_name.values():
         for call in calls:
             kind = _kind(project, module, call.func, 0)
