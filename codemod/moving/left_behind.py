@@ -11,7 +11,8 @@ from ..purpose.regimes import regime_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import BF16, DTYPE_WORDS, FP16, HALVES, Constant, Dtype, as_dtype
-from ..torch.scalers import scalers
+from ..torch.scaler_edits.needs_of_disabling import scaled_clips
+from ..torch.scalers import Scaler, scalers
 from ..trainers.reading.configs import opened
 from ..trainers.reading.run_files import is_built_config
 from ..trainers.reading.run_settings import TEXT
@@ -98,23 +99,29 @@ def _last(key: str) -> str:
 
 
 def idle_scalers(after: Project, target: Target) -> Iterator[Place]:
-    """Scalers that stay on around steps in bfloat16 and the float32 weights of a mixed run: they cost only time."""
+    """Scalers that stay on around steps in bfloat16 and the float32 weights of a mixed run: they cost only time.
+
+    Not those whose gradients are clipped while they are scaled: nothing overflows, so the scale grows on and on, and
+    the threshold shrinks with it.
+    """
     if target.regime == IDLE_UNDER:
-        yield from (place for place, is_on in _around_bf16(after) if is_on is not False)
+        for scaler, place, is_on in _around_bf16(after):
+            if is_on is not False and not any(scaled_clips(after, scaler)):
+                yield place
 
 
 def doubtful_scalers(after: Project, pair: Pair) -> Iterator[Place]:
     """Scalers around steps in bfloat16 whose switch is not known to be off; of one that is on, a rule tells."""
-    return (place for place, is_on in _around_bf16(after) if is_on is None and place.path in pair.paths)
+    return (place for _, place, is_on in _around_bf16(after) if is_on is None and place.path in pair.paths)
 
 
-def _around_bf16(after: Project) -> Iterator[tuple[Place, bool | None]]:
+def _around_bf16(after: Project) -> Iterator[tuple[Scaler, Place, bool | None]]:
     for scaler in scalers(after):
         if scaler.is_used and not scaler.switched_off:
             regime = regime_of(after, scaler)
             if regime.verdict == "always-bf16":
                 said = "this GradScaler may stay on, which bfloat16 does not need"
-                yield scaler.module.place(scaler.call, said), regime.active
+                yield scaler, scaler.module.place(scaler.call, said), regime.active
 
 
 def dtype_of(item: Declaration) -> Constant:
