@@ -12,14 +12,14 @@ from ...formats.text import CommandLine, Entry
 from ...model import Edit, EditRefused, ReplaceText, Span
 from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules
-from ...python.names import ModuleNames
+from ...python.names import ModuleNames, names_of
 from ...python.options import Option
 from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.dtypes import Constant
 from .configs import ConfigFile, config_files, opened
-from .program_files import LAUNCHING, file_named
-from .source import Source, entry_source
+from .program_files import LAUNCHING, file_named, script_of
+from .source import Source, entry_source, literal_source
 from .truth_words import other_word, truth_of
 
 SOURCED = re.compile(r"^[ \t]*(?:source|\.)[ \t]+([^;&|#\n]+)", re.MULTILINE)
@@ -33,10 +33,12 @@ def flags_given(project: Project, option: Option) -> Iterator[Source]:
     programs = programs_of(project, option.module)
     flags = (*option.flags, *option.negated)
     for config in config_files(project, tuple(flag.lstrip("-") for flag in flags), (FileKind.SHELL, FileKind.ENV)):
-        if purpose_of(config.document.path).is_left_alone:
+        near = config.document.path
+        if purpose_of(near).is_left_alone:
             continue
         for entry in config.text.entries:
-            if entry.kind == "flag" and entry.name in flags and runs_one_of(entry.command, programs):
+            is_own = entry.kind == "flag" and entry.name in flags
+            if is_own and runs_one_of(project, near, entry.command, programs):
                 yield from _given(project, config, entry, option)
 
 
@@ -45,12 +47,14 @@ def lines_without(project: Project, option: Option) -> Iterator[Source]:
     programs = programs_of(project, option.module)
     flags = (*option.flags, *option.negated)
     for config in config_files(project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
-        if purpose_of(config.document.path).is_left_alone or not config.is_shell:
+        near = config.document.path
+        if purpose_of(near).is_left_alone or not config.is_shell:
             continue
         by_call = flags_by_call(config)
         for number, command in enumerate(config.text.commands):
             own = by_call.get(number, [])
-            if command.script and runs_one_of(command.script, programs) and not _names_one(command, own, flags):
+            is_own = bool(command.script) and runs_one_of(project, near, command.script, programs)
+            if is_own and not _names_one(command, own, flags):
                 yield _passed_on(project, config, number, option) or _absent(config, number, own, option)
 
 
@@ -68,11 +72,13 @@ def programs_of(project: Project, module: ModuleNames) -> set[str]:
     return {item.document.path for item in connected_modules(project, module)}
 
 
-def runs_one_of(command: str, programs: set[str]) -> bool:
-    """Whether ``command`` (a script's path, a module's name) is one of the project's ``programs``."""
+def runs_one_of(project: Project, near: str, command: str, programs: set[str]) -> bool:
+    """Whether ``command`` (a script's path, a module's name) in the file ``near`` is one of the ``programs``."""
     name = command.strip("\"'").removeprefix("./")
     if not name:
         return False
+    if name.startswith("../"):
+        return script_of(project, near, name) in programs
     path = name if name.endswith(".py") else f"{name.replace('.', '/')}.py"
     tail = path.rpartition("/")[2]
     return any(item == path or item.endswith(f"/{path}") or path.endswith(f"/{item}") for item in programs) or (
@@ -88,11 +94,12 @@ def _given(project: Project, config: ConfigFile, entry: Entry, option: Option) -
     if option.switch is not None or entry.name in option.negated:
         yield _switch(config, entry, option)
         return
-    variable = variable_of(entry.value) if isinstance(entry.value, str) else ""
+    variable = _variable_of(config, entry.value) if isinstance(entry.value, str) else ""
     if not variable:
         yield _as_option_reads(entry_source(config, entry), option)
         return
     calls = entry_source(config, entry).calls
+    yield from (replace(item, config=config, calls=calls) for item in _of_notebook(project, config, variable, option))
     for holder, other in _assignments(project, config, variable):
         source = _as_option_reads(entry_source(holder, other), option)
         if holder is not config:
@@ -107,6 +114,27 @@ def _assignments(project: Project, config: ConfigFile, name: str) -> Iterator[tu
         yield from ((holder, item) for item in found)
         if found:
             return
+
+
+def _variable_of(config: ConfigFile, word: str) -> str:
+    """The variable that a word is; notebooks put those of Python in braces as well: ``--fp16 {FP16}``."""
+    is_braced = config.kind == "notebook" and word[:1] == "{" and word[-1:] == "}" and word[1:-1].isidentifier()
+    return word[1:-1] if is_braced else variable_of(word)
+
+
+def _of_notebook(project: Project, config: ConfigFile, name: str, option: Option) -> Iterator[Source]:
+    """What Python cells of a notebook give a variable of its command lines: ``!python train.py --fp16 $FP16``."""
+    start = config.within[0] if config.within is not None else 0
+    if config.kind != "notebook" or config.document.text.startswith("%%", start):
+        return
+    module = names_of(project, config.document)
+    refused: Callable[[Constant], Edit] = partial(_refused, config.document.path)
+    for binding in module.module_scope.bindings.get(name, ()):
+        value = binding.value if binding.kind == "assign" else None
+        source = literal_source("variable", module, value, name) if value is not None else None
+        if source is not None:
+            said = truth_of(source.value) if option.is_truth else None
+            yield replace(source, value=str(source.value) if said is None else said, respelling=refused)
 
 
 def sourced_by(project: Project, config: ConfigFile) -> Iterator[ConfigFile]:

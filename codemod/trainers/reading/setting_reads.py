@@ -104,7 +104,7 @@ def entries_read(project: Project, read: Read) -> Iterator[Source]:
             if not _names(entry, read) or not entry.is_scalar or (is_others and entry.kind == "pair"):
                 continue
             if entry.kind in ("override", "flag"):
-                if runs_one_of(entry.command, programs_of(project, read.module)):
+                if runs_one_of(project, config.document.path, entry.command, programs_of(project, read.module)):
                     yield entry_source(config, entry)
             elif (is_seen and (len(entry.key) == len(read.parts) or _is_of_group(config, entry, read))) or (
                 (is_seen or len(entry.key) >= read.levels) and _fits(project, config, entry, read)

@@ -25,7 +25,7 @@ def pairs_given(project: Project, parts: Sequence[str], programs: set[str]) -> I
         return
     for config in config_files(project, (parts[-1],), (FileKind.SHELL, FileKind.ENV)):
         for command in config.text.commands if config.is_shell else ():
-            if command.script and runs_one_of(command.script, programs):
+            if command.script and runs_one_of(project, config.document.path, command.script, programs):
                 yield from _pairs(config, command, parts)
 
 
