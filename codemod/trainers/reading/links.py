@@ -60,7 +60,7 @@ def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Itera
         checked = _checked(node)
         return question.of(module, checked) if checked is not None else _of_machine(module, node)
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        asked = [item for item in node.values if not asks_for_device(module, item)]
+        asked = [item for item in node.values if not (asks_for_device(module, item) or _is_available(module, item))]
         return question.of(module, asked[0]) if len(asked) == 1 else None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return [_negated(item) for item in question.of(module, node.operand) if isinstance(item.value, bool)]
@@ -90,6 +90,15 @@ def asks_for_device(module: ModuleNames, node: ast.expr) -> bool:
         return module.qualified(node.func) in ASKS_FOR_DEVICE
     right = node.comparators[0] if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq) else None
     return isinstance(right, ast.Constant) and right.value == "cuda"
+
+
+def _is_available(module: ModuleNames, node: ast.expr) -> bool:
+    """``HAS_AMP``, which a module sets to both truth values around an import: whether a library is there."""
+    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else ()
+    values = [item.value for item in bindings]
+    tried = any(isinstance(above, ast.Try) for value in values if value for above in module.ancestors(value))
+    literal = (value.value for value in values if isinstance(value, ast.Constant))
+    return tried and len(values) == 2 and {*literal} == {True, False}
 
 
 def _checked(node: ast.IfExp) -> ast.expr | None:
