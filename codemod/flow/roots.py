@@ -182,7 +182,7 @@ def _called(project: Project, module: ModuleNames) -> tuple[tuple[Holder, Functi
     found: dict[tuple[Holder, FunctionTarget], None] = {}
     known = project.memo(_given, (module, 0))
     for function, calls in module.calls_by_function.items():
-        for holder in holders(module, calls) - known:
+        for holder in ({function} if isinstance(function, FunctionNode) else holders(module, calls)) - known:
             inside = calls if holder is function else [call for call in calls if holders(module, [call])]
             targets = (target for call in inside for target in _targets(project, module, call))
             found.update(dict.fromkeys((holder, target) for target in targets))
@@ -192,10 +192,11 @@ def _called(project: Project, module: ModuleNames) -> tuple[tuple[Holder, Functi
 def _targets(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[FunctionTarget]:
     """The function that is named, or ``forward`` of the part in ``self.encoder(x)``, or a method of a part or base."""
     named = called_function(project, module, call)
-    owner = module.scope_of(call).enclosing_class
     if named is not None:
         yield from [named] if named.node.name != "__init__" else []
-    elif owner is not None and isinstance(call.func, ast.Attribute):
+        return
+    owner = module.scope_of(call).enclosing_class if isinstance(call.func, ast.Attribute) else None
+    if owner is not None and isinstance(call.func, ast.Attribute):
         chain, name = attribute_chain(call.func) or [], call.func.attr
         of_part = chain[:1] == ["self"] and len(chain) <= 3
         if not of_part and not is_super(call.func.value):

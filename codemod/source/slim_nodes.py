@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable, Mapping
 from itertools import product
 from operator import attrgetter
-from typing import Any, TypeAlias, TypeGuard, TypeVar, overload
+from typing import Any, TypeAlias, TypeGuard, TypeVar, cast, overload
 
 from .child_fields import CHILD_FIELDS
 
@@ -101,38 +101,42 @@ def of_both(table: Mapping[Any, T]) -> dict[Any, T]:
 
 def slimmed(tree: ast.Module) -> int:
     """Put slim nodes into a tree that comes from the parser, and note them (`nodes_of`); returns how deep it is."""
-    makers, fields_of, syntax = _MAKERS, CHILD_FIELDS, ast.AST
+    slims, makers, fields_of, syntax = _SLIMS, _MAKERS, CHILD_FIELDS, ast.AST
     nodes: list[ast.AST] = []
     levels: list[list[Any]] = [[tree]]
     depth = 0
     while levels:
         level = levels[-1]
-        if not level:
-            levels.pop()
-            continue
-        node = level.pop()
-        nodes.append(node)
-        below: list[Any] = []
-        for field in fields_of[node.__class__]:
-            value: Any = getattr(node, field, None)
-            kind = value.__class__
-            if kind is list:
-                if not value:
-                    setattr(node, field, _NOTHING)
-                    continue
-                for at, child in enumerate(value):
-                    if child.__class__ in makers:
-                        value[at] = makers[child.__class__](child, node)
-                below += [child for child in reversed(value) if child is not None]
-            elif kind in makers:
-                value = makers[kind](value, node)
-                setattr(node, field, value)
-                below.append(value)
-            elif isinstance(value, syntax):
-                below.append(value)
-        if below:
-            levels.append(below)
-            depth = max(depth, len(levels))
+        while level:
+            node = level.pop()
+            nodes.append(node)
+            fields = fields_of[node.__class__]
+            if not fields:
+                continue
+            below: list[Any] = []
+            for field in fields:
+                value: Any = getattr(node, field, None)
+                kind = value.__class__
+                if kind is list:
+                    if not value:
+                        setattr(node, field, _NOTHING)
+                        continue
+                    for at, child in enumerate(value):
+                        if child.__class__ in slims:
+                            value[at] = makers[child.__class__](child, node)
+                    below += value[::-1] if None not in value else filter(None, reversed(value))
+                elif kind in slims:
+                    value = makers[kind](value, node)
+                    setattr(node, field, value)
+                    below.append(value)
+                elif isinstance(value, syntax):
+                    below.append(value)
+            if below:
+                levels.append(below)
+                level = below
+                if len(levels) > depth:
+                    depth = len(levels)
+        levels.pop()
     tree.nodes = nodes  # type: ignore[attr-defined]
     return depth
 
@@ -157,28 +161,28 @@ def _maker(kind: type[ast.AST]) -> _Maker:
     return lambda node, parent: makers[tuple([value is not None for value in values_of(node)])](node, parent)
 
 
+_PLACING = """
+    new.col_offset, new.end_col_offset = node.col_offset, node.end_col_offset
+    row, end = node.lineno, node.end_lineno
+    new.lineno, new.end_lineno = (ROWS[row], ROWS[end]) if end < MANY else (row, end)"""
+
+
 def _maker_of(slim: Any, more: Callable[[Any], Any] = lambda _: None, full: _Maker | None = None) -> _Maker:
-    """For nodes without what ``more`` gives; ``full`` makes the others."""
-    fields, is_placed = slim.filled, bool(slim._attributes)
-    are_first, is_one = fields == slim._fields[: len(fields)], len(fields) == 1
-    value_of = attrgetter(*fields) if fields else lambda _: ()
-
-    def make(node: Any, parent: Any) -> Any:
-        if full is not None and more(node) is not None:
-            return full(node, parent)
-        value = value_of(node)
-        if are_first:
-            new = slim(value) if is_one else slim(*value)
-        else:
-            new = slim(**dict(zip(fields, (value,) if is_one else value, strict=True)))
-        new.parent = parent
-        if is_placed:
-            new.col_offset, new.end_col_offset = node.col_offset, node.end_col_offset
-            row, end = node.lineno, node.end_lineno
-            new.lineno, new.end_lineno = (ROWS[row], ROWS[end]) if end < _MANY else (row, end)
-        return new
-
-    return make
+    """For nodes without what ``more`` gives; ``full`` makes the others. Written out: it runs for every node."""
+    are_first = slim.filled == slim._fields[: len(slim.filled)]
+    given = ", ".join(f"node.{name}" if are_first else f"{name}=node.{name}" for name in slim.filled)
+    lines = ["def make(node, parent):", "    if more(node) is not None: return full(node, parent)"]
+    lines += [f"    new = slim({given})", f"    new.parent = parent{_PLACING if slim._attributes else ''}"]
+    known = {"slim": slim, "more": more, "full": full, "ROWS": ROWS, "MANY": _MANY}
+    exec("\n".join([*(lines if full is not None else lines[:1] + lines[2:]), "    return new"]), known)
+    return cast(_Maker, known["make"])
 
 
-_MAKERS = {kind: _maker(kind) for kind in _SLIMS}
+class _Makers(dict[Any, _Maker]):
+    def __missing__(self, kind: type[ast.AST]) -> _Maker:
+        maker = self[kind] = _maker(kind)
+        return maker
+
+
+_MAKERS = _Makers()
+"""What makes the slim nodes for those of a class, written when the first one is met."""
