@@ -277,7 +277,7 @@ def _other_call(
     made = transform(frame, node, qualified or "") or image_dataset(frame, node, qualified or "", named)
     if made is not None:
         return made
-    kept = object_of(frame, node, qualified, named)
+    kept = object_of(node, qualified, named)
     if kept is not None:
         return kept
     if name in ("asarray", "array") and (qualified or "").startswith("numpy.") and positional:

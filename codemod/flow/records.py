@@ -112,7 +112,7 @@ def record_method(frame: Frame, node: ast.Call, receiver: Value, name: str, posi
     return UNKNOWN_VALUE
 
 
-def object_of(frame: Frame, node: ast.Call, qualified: str | None, named: Named) -> Value | None:
+def object_of(node: ast.Call, qualified: str | None, named: Named) -> Value | None:
     """``BaseModelOutput(last_hidden_state=x)`` of a library, ``SimpleNamespace(x=x)``, ``dict(x=x)``."""
     if qualified == "collections.defaultdict":
         return LISTS if node.args and ast.unparse(node.args[0]) == "list" else None

@@ -76,7 +76,7 @@ def _meeting(project: Project, module: ModuleNames, node: ast.expr, failure: Fai
     known = operation_at(module, node, failure)
     frame = _frame(project, module, node)
     applied = _applied(frame, node, failure) if known is None and isinstance(node, ast.Call) else None
-    text = dtype_of(pair.meant.node) if pair.meant is not None else _weights_text(frame, node, applied, failure)
+    text = dtype_of(pair.meant.node) if pair.meant is not None else _weights_text(frame, node, applied)
     if pair.meant is None and known is None and applied is None:
         return None  # what is called may be a function, which has no weights to be asked for
     mix = "raises-destination" if isinstance(node, ast.Subscript) else known.mix if known is not None else "raises"
@@ -151,7 +151,7 @@ def _is_sayable(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_sayable(node.value))
 
 
-def _weights_text(frame: Frame, node: ast.expr, applied: Value | None, failure: Failure) -> str:
+def _weights_text(frame: Frame, node: ast.expr, applied: Value | None) -> str:
     """How the dtype of the weights is said."""
     if applied is None or not isinstance(node, ast.Call):
         return ""

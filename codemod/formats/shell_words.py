@@ -153,7 +153,7 @@ class Tokenizer:
     def _word(self, start: int) -> Word:
         end = start
         while end < self.end:
-            after = self._piece(start, end)
+            after = self._piece(end)
             if after == end:
                 break
             end = after
@@ -165,7 +165,7 @@ class Tokenizer:
             return self._array(start, end)
         return Word(start, end, cooked(raw))
 
-    def _piece(self, start: int, offset: int) -> int:
+    def _piece(self, offset: int) -> int:
         text = self.text
         plain = _PLAIN.match(text, offset, self.end)
         if plain is not None:

@@ -19,7 +19,9 @@ WITH_OWN_PARTS = ("trl.",)
 def models_made(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Creation, ...]:
     """The calls that can have made a model, or loaded what it is a part of."""
     known = creations_of(project, module, node)
-    found = known or trace(project, module, node, PARTS)
+    if known:
+        return known
+    found = trace(project, module, node, PARTS)
     return () if None in found else tuple(item for item in found if item is not None)
 
 

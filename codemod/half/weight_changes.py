@@ -228,8 +228,8 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
         yield Change(module, statement, values, given, is_adapter=is_of_adapters(statement))
     elif state is not None:
         inside = cast_of_state(module, state)
-        known = (*given, *_guards(project, module, inside)) if inside else given
-        yield Change(module, statement, cast_values(project, module, inside) if inside else (), known)
+        every = (*given, *_guards(project, module, inside)) if inside else given
+        yield Change(module, statement, cast_values(project, module, inside) if inside else (), every)
     elif isinstance(cast, ast.Call) and is_cast(cast, name):
         asked = ((call, cast_values(project, module, call)) for call in _chained(cast))
         call, values = next((item for item in asked if item[1] != KEPT), (cast, KEPT))

@@ -107,10 +107,10 @@ def _filtered(node: ast.DictComp) -> ast.expr | None:
     named = any(
         isinstance(item, ast.Constant) and item.value is not None for test in loop.ifs for item in ast.walk(test)
     )
-    of_items = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "items"
-    if len(node.generators) > 1 or not alike or named or not of_items:
+    method = call.func if isinstance(call, ast.Call) else None
+    if len(node.generators) > 1 or not alike or named or not isinstance(method, ast.Attribute):
         return None
-    return call.func.value  # type: ignore[attr-defined]
+    return method.value if method.attr == "items" else None
 
 
 def _is_before(module: ModuleNames, made: Binding, statement: ast.stmt, use: ast.Name) -> bool:

@@ -10,6 +10,7 @@ from ..source.project import Project
 from .bindings import self_stores
 from .limits import MAX_BASES
 from .names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain, definition_of, parameters_of, root_name
+from .scopes import is_none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +103,7 @@ def class_of_object(
     """The project's class of the object that ``node`` (a plain chain) names: assigned from one call, or annotated."""
     scope = module.scope_of(node)
     if len(chain) == 1:
-        bindings = [item for item in scope.lookup(chain[0]) if not _is_none(item.value)]
+        bindings = [item for item in scope.lookup(chain[0]) if not is_none(item.value)]
         if len(bindings) != 1:
             return None
         made = bindings[0].value
@@ -110,16 +111,11 @@ def class_of_object(
             return class_of(project, module, bindings[0].node.annotation)
     elif len(chain) == 2 and chain[0] == "self" and scope.enclosing_class is not None:
         stores = self_stores(module, scope.enclosing_class, chain[1])
-        stored = [value for value, *_ in stores if not _is_none(value)]
+        stored = [value for value, *_ in stores if not is_none(value)]
         made = stored[0] if len(stored) == 1 else None
     else:
         return None
     return class_of(project, module, made.func) if isinstance(made, ast.Call) else None
-
-
-def _is_none(node: ast.AST | None) -> bool:
-    """A place that is kept free until the object is made; whoever calls a method of it has one."""
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _imported_function(project: Project, module: ModuleNames, func: ast.expr) -> FunctionTarget | None:

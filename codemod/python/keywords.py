@@ -100,7 +100,8 @@ def _text(node: ast.expr) -> str | None:
 def _updates(module: ModuleNames, call: ast.AST) -> Iterator[tuple[str | None, ast.expr | None]]:
     """The names that a call is given values for, and these; None where not all are known."""
     for argument in call.args if isinstance(call, ast.Call) else ():
-        yield from (entries_of(module, argument) or {None: None}).items()
+        known = entries_of(module, argument)
+        yield from known.items() if known else ((None, None),)
     for item in call.keywords if isinstance(call, ast.Call) else ():
         yield item.arg, item.value
     if not isinstance(call, ast.Call):

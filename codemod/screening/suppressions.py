@@ -160,7 +160,7 @@ class _Reader:
     def _removal(self, start: int, end: int) -> tuple[int, int] | None:
         """The comment's own part with the blanks before it, or the line that it fills."""
         text, comment = self.document.text, self.comment
-        if text.endswith("\\", start, comment.end) or self._continues(start):
+        if text.endswith("\\", start, comment.end) or self._continues():
             return None
         last = comment.end if not text[end : comment.end].strip(" \t*/") else end
         first = start
@@ -172,7 +172,7 @@ class _Reader:
             first -= 1
         return first, last
 
-    def _continues(self, start: int) -> bool:
+    def _continues(self) -> bool:
         """Whether the comment stands on a line of its own in the middle of a continued one."""
         row = self.comment.row
         return self.comment.alone and row > 1 and self.document.line(row - 1).rstrip().endswith("\\")

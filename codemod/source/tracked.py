@@ -15,8 +15,8 @@ from .named_files import is_plain_file
 from .reading import FileRefused, read_regular_file
 
 MAX_INDEX_BYTES, MAX_NAME = 100_000_000, 65_536
-HEADER, FIXED, EXTENDED, LONGEST = 12, 62, 0x4000, 0xFFF
-"""Bytes of the header and of an entry before its name (SHA-1), the flag of two more bytes, the longest length told."""
+HEADER, FIXED, EXTENDED = 12, 62, 0x4000
+"""Bytes of the header and of an entry before its name (SHA-1), and the flag of two more bytes."""
 
 
 def tracked_files(root: str, ignored: Mapping[str, str], reason: str, asked: list[str]) -> Iterator[str]:

@@ -72,16 +72,16 @@ def training_step(project: Project, region: Autocast, entry: Entry | None = None
     entry = entry or Entry(region.module, region.node)
     module, function = entry.module, function_of(entry.module, entry.node)
     block = module.statement_of(entry.node)
-    made = _stored_in(block)
+    made = stored_in(block)
     made |= _made_behind(project, module, function, block, made)
     return _step_with(project, region, module, block, made) or _step_of_caller(project, region, entry, made)
 
 
-def accelerated_step(project: Project, region: Autocast, accelerator: str) -> LossStep | None:
+def accelerated_step(region: Autocast, accelerator: str) -> LossStep | None:
     """The same where ``accelerator.backward(loss)`` is called, in the region or below it."""
     module, function = region.module, function_of(region.module, region.node)
     block = module.statement_of(region.node)
-    made = _stored_in(block)
+    made = stored_in(block)
     backwards = module.calls_inside.get((function, "backward"), [])
     for call in backwards[bisect_left(backwards, position(block), key=position) :]:
         loss = call.args[0] if len(call.args) == 1 else None
@@ -91,7 +91,7 @@ def accelerated_step(project: Project, region: Autocast, accelerator: str) -> Lo
     return None
 
 
-def _stored_in(statement: ast.stmt) -> set[str]:
+def stored_in(statement: ast.stmt) -> set[str]:
     """The variables that a statement gives values."""
     return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
@@ -161,7 +161,7 @@ def _step_of_caller(project: Project, region: Autocast, entry: Entry, made: Coll
         flows = isinstance(statement, ast.Assign) and call in _differentiated(statement.value)
         if not flows or scales_somehow(project, module):
             continue
-        names = _stored_in(statement)
+        names = stored_in(statement)
         names |= _made_behind(project, module, function_of(module, call), statement, names)
         found = _step_with(project, region, module, statement, names)
         if found is not None:

@@ -44,5 +44,5 @@ def stated_peak(project: Project, module: ModuleNames, schedules: list[ast.Call]
         place = PEAKS.get(resolve(project, module, call.func) or "")
         if place is not None:
             named = [item.value for item in call.keywords if item.arg == ARGUMENT]
-            found += (named or call.args[place : place + 1] or [None])[:1]
+            found.append(next(iter((*named, *call.args[place : place + 1])), None))
     return found

@@ -136,7 +136,7 @@ def _beside_accelerator(project: Project, region: Autocast) -> Iterator[Finding]
     made_by = accelerator.made_by if accelerator is not None else ()
     if accelerator is None or not made_by or not all(_is_full_precision(project, made) for made in made_by):
         return
-    step = accelerated_step(project, region, accelerator.text)
+    step = accelerated_step(region, accelerator.text)
     if step is not None:
         places = [made.module.place(made.call, "the Accelerator's own precision is 'no'") for made in made_by[:1]]
         yield _finding(region, step, (), *places)

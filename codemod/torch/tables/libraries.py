@@ -82,8 +82,6 @@ SAMPLING = ("Subset", "random_split")
 """Of ``torch.utils.data``: datasets whose samples are those of another one, and lists of these."""
 MODEL_NAMES = ("vae", "ae", "unet", "transformer", "text_encoder", "controlnet", "image_encoder", "prior")
 """Names under which code keeps models of diffusers and transformers that it did not build itself."""
-PARTS = ("final_layer_norm", "text_projection", "visual_projection")
-"""Submodules of CLIP's text and image models that training code calls by themselves (clip skip, pooled embeddings)."""
 MODEL_PARAMETERS = ("model", "unet", "vae", "transformer", "text_encoder", "controlnet", "net", "encoder", "decoder")
 """Parameters under which a function is given a model, where no annotation says so."""
 MODEL_WORDS = (

@@ -145,7 +145,7 @@ def _reads(project: Project, run: Run, item: Declaration) -> bool:
     """Whether the run's code reads anything under the name of an entry."""
     name = item.key.rpartition(".")[2]
     modules = (names_of(project, document) for document in project.python_documents_at(run.modules))
-    return any(name in names_read(project, module) for module in modules)
+    return any(name in names_read(module) for module in modules)
 
 
 def _names(project: Project, run: Run, path: str) -> bool:

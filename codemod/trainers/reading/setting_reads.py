@@ -162,13 +162,13 @@ def _fits(project: Project, config: ConfigFile, entry: Entry, read: Read) -> boo
     wanted = min(ENOUGH_SIBLINGS if len(read.parts) == 1 else 1, len(siblings))
     seen: set[str] = set()
     for module in connected_modules(project, read.module):
-        seen |= siblings & names_read(project, module)
+        seen |= siblings & names_read(module)
         if len(seen) >= wanted:
             return True
     return False
 
 
-def names_read(project: Project, module: ModuleNames) -> frozenset[str]:
+def names_read(module: ModuleNames) -> frozenset[str]:
     """Every attribute and literal key that ``module`` reads."""
     return module.document.fact(_names_read)
 

@@ -135,7 +135,7 @@ def _sections(config: ConfigFile) -> frozenset[str]:
 
 def _names_read_by(project: Project, path: str) -> frozenset[str]:
     """The attributes and literal keys that a module, or what it imports, reads."""
-    return frozenset(name for module in modules_of(project, path) for name in names_read(project, module))
+    return frozenset(name for module in modules_of(project, path) for name in names_read(module))
 
 
 def _states(flag: Entry, value: str) -> bool:

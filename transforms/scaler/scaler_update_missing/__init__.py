@@ -57,6 +57,7 @@ from ....codemod.python.paths import (
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
+from ....codemod.torch.unscaled_steps import stored_in
 from .between_steps import updates_between
 
 HIDDEN_ROUTES = frozenset({"escaped", "returned"})
@@ -145,13 +146,9 @@ def _loop_of_steps(module: ModuleNames, step: ScalerStep, call: ast.Call) -> Loo
     optimizer = step.optimizer(call)
     names = {node.id for node in ast.walk(optimizer) if isinstance(node, ast.Name)} if optimizer is not None else set()
     for loop in loops(module, call):
-        if names.isdisjoint(loop_names(loop)) and names.isdisjoint(_stored_in(loop)):
+        if names.isdisjoint(loop_names(loop)) and names.isdisjoint(stored_in(loop)):
             return loop if _repeats(loop) else None
     return None
-
-
-def _stored_in(loop: LoopNode) -> set[str]:
-    return {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def _repeats(loop: LoopNode) -> bool:
