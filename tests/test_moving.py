@@ -888,7 +888,9 @@ LAUNCHER = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmix
 LAUNCHED = "accelerate launch --config_file conf/launcher.yaml train.py"
 
 
-@pytest.mark.parametrize(("name", "is_known"), [("recipes/a.yaml", True), ("recipes/${task}.yaml", False)])
+@pytest.mark.parametrize(
+    ("name", "is_known"), [("recipes/a.yaml", True), ("recipes/${task}.yaml", True), ("recipes/${1}.yaml", False)]
+)
 def test_a_recipe_that_a_variable_names_holds_the_rest_of_its_run_back(
     tmp_path: Path, name: str, is_known: bool
 ) -> None:

@@ -37,8 +37,8 @@ PROGRAM = """
 @pytest.mark.parametrize(
     ("line", "before"),
     [
-        ("--config $1", "unknown"),
-        ("--config=lost.yaml", "unknown"),
+        ("--config $1", "bf16-mixed or fp32"),
+        ("--config=lost.yaml", "bf16-mixed or fp32"),
         ("--config on.yaml", "bf16-mixed"),
         ("--config off.yaml", "fp32"),
     ],

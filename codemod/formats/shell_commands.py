@@ -91,7 +91,9 @@ class CommandReader:
         if rest and rest[0].value == "env":
             rest = self._behind_env(rest)
         declared: list[Word] = []
-        if rest and rest[0].value in _DECLARERS:
+        if len(rest) > 3 and rest[0].value == "for" and rest[2].value == "in":
+            self._variables.loop(rest[1].value, [word.value for word in rest[3:]])
+        elif rest and rest[0].value in _DECLARERS:
             declared = [word for word in rest[1:] if ASSIGNMENT.match(self.text, word.start, word.end)]
         elif rest and rest[0].value == ":":
             self._defaults(rest[1:])

@@ -13,6 +13,8 @@ REFERENCE = re.compile(r"\$(?:\{(\w+)(?:(:?[-=])((?:[^${}]|\$\{\w+\})*))?\}|(\w+
 it is not set."""
 PLAIN = re.compile(r"[\w./:+,@%=~-]*")
 """What the shell takes as it is written."""
+SETTINGS = (".yaml", ".yml", ".json", ".toml")
+"""How the names of files end that a loop may go through, without being several commands to whoever reads them."""
 _MAX_HOPS = 5
 """Through how many variables words are followed to the command line that gets them."""
 _MAX_LENGTH = 4_000
@@ -41,6 +43,14 @@ class Variables:
     _assigned: dict[str, list[int]] = field(default_factory=dict)
     _uses: dict[str, list[Use]] = field(default_factory=dict)
     _commands: dict[str, list[Use]] = field(default_factory=dict)
+    _loops: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def loop(self, name: str, words: Iterable[str]) -> None:
+        """A variable gets one word after the other: ``for config in "${CONFIGS[@]}"``."""
+        self._values.pop(name, None)
+        values = tuple(self.filled(words))
+        is_long = sum(map(len, values)) > _MAX_LENGTH
+        self._loops[name] = () if is_long else values
 
     def assign(self, name: str, at: int, words: Sequence[str], *, plus: bool, extends: bool, sometimes: bool) -> None:
         """A variable gets a value: behind the one it has (``plus``), or with it in it (``extends``).
@@ -54,16 +64,24 @@ class Variables:
         elif sometimes and not extends and name in self._values:
             given = None
         elif not sometimes and not extends:
+            self._loops.pop(name, None)
             self._assigned.setdefault(name, []).append(at)
         is_long = given is not None and sum(map(len, given)) + len(given) > _MAX_LENGTH
         self._values[name] = None if is_long else given
 
     def filled(self, words: Iterable[str]) -> Iterator[str]:
         """Words with the values of variables that are known; a word that is only a variable may become several."""
-        for word in words:
+        for word in (each for given in words for each in self._of_loop(given)):
             word = REFERENCE.sub(self._set_or_default, word)
             value = self._values.get(variable_of(word))
             yield from value or (NAMED.sub(self._filled, word),)
+
+    def _of_loop(self, word: str) -> Sequence[str]:
+        """The names of all files of settings that a word stands for in the rounds of a loop."""
+        match = NAMED.search(word) if self._loops else None
+        values = self._loops.get(_name(match), ()) if match is not None else ()
+        found = [word.replace(match[0], value) for value in values] if match is not None else []
+        return found if found and all(item.endswith(SETTINGS) for item in found) else [word]
 
     def _set_or_default(self, match: re.Match[str]) -> str:
         value = self._values.get(match[1], ()) if match[2] else None

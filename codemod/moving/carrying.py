@@ -196,12 +196,19 @@ def _row(each: Verdict, target: Target, back: Mapping[RunReport, tuple[Place, ..
     stated = _stated(each, target)
     state = _state(each, target, bool(withdrawn), bool(stated))
     if state is MoveState.MOVED and each.behind:
-        return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, MoveState.PARTLY, each.behind)
+        return RunMove(run.title, run.path, run.row, _said(run), _said(each.pair.after), MoveState.PARTLY, each.behind)
     why: tuple[Place, ...] = ()
     if state in (MoveState.LEFT, MoveState.PARTLY, MoveState.WITHDRAWN):
         left = [Place(item.path, item.span, said(item, options)) for item in sorted(each.left, key=_is_held)]
         why = (*dict.fromkeys([*withdrawn, *left] or stated or [_start(run)]), *each.changed)
-    return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, state, why[:MAX_PLACES])
+    return RunMove(run.title, run.path, run.row, _said(run), _said(each.pair.after), state, why[:MAX_PLACES])
+
+
+def _said(run: RunReport | None) -> str:
+    """What a run computes in; where a file that nobody knows switches it on, both that it can be."""
+    if run is None:
+        return UNKNOWN
+    return f"{run.regime} or {FP32}" if run.default == UNKNOWN else run.regime
 
 
 def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, target: Target) -> RunMove:

@@ -15,6 +15,7 @@ from .code_declarations import code_declarations
 from .declarations import scopes_of
 from .followed import NOT_GIVEN
 from .handed import Handed, handed_to
+from .left_open import decides_by_file, left_switches, open_defaults
 from .loaded_files import serves_inference
 from .run_code import is_used
 from .run_members import Member, Run
@@ -24,10 +25,10 @@ from .runs import all_runs_of
 from .scopes import NULL, Scope, Setting, TextOrigin
 from .stated_shell import stated_in_texts
 from .stated_words import SHOWN, text_of
-from .unknown_files import rests_on_a_fallback
 
 ELSEWHERE = "decided elsewhere"
 OFF = "false"
+UNKNOWN = "unknown"
 OF_ANYBODY = ("torch", "shell")
 """What declarations belong to that no trainer reads."""
 IMPORTED = "imported by"
@@ -130,6 +131,8 @@ def _report(
             if setting.value is not None and setting.key.role != "compute" and member not in run.offered:
                 effective.setdefault(setting.key.role, setting.value)
     said_by_code = list(_code_of(project, run, code))
+    left = open_defaults(project, run, said_by_code)
+    said_by_code = [left.get(item, item) for item in said_by_code]
     followed_there = {(item.path, item.span.row) for item in said_by_code if item.feeds and item.regime}
     left_open = [item.declaration for item in entries if item.declaration.value == ELSEWHERE]
     settled = {item for item in left_open if (item.path, item.span.row) in followed_there}
@@ -144,13 +147,16 @@ def _report(
     standing = standing_of(run, own) if winner is None else {}
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
     regime = winner.regime if winner is not None else None
+    by_file = regime is None and decides_by_file(run)
     if regime is None:
-        is_open = any(map(_decides, deciding)) or rests_on_a_fallback(project, run, own)
-        regime = "unknown" if is_open else regime_of_run(run, own)
-    if regime == "unknown" and all(map(_states_nothing, own)) and _are_off(said_here):
+        regime = "unknown" if by_file or any(map(_decides, deciding)) else regime_of_run(run, own)
+    if regime == "unknown" and not by_file and all(map(_states_nothing, own)) and _are_off(said_here):
         regime = "fp32"
     default, other = otherwise(run, own, regime) if winner is None else ("", "")
-    if regime != "unknown":
+    switches = left_switches(run, own, left) if winner is None and not default else ""
+    if switches and regime not in ("fp32", UNKNOWN):
+        default, other = UNKNOWN, f"{regime} where {switches} is on"
+    if regime != UNKNOWN and default != UNKNOWN:
         effective["compute"] = WORDS_OF_FAMILY[FAMILIES[default or regime]]
     place, values = (run.place.path, run.place.span.row), tuple(sorted(effective.items()))
     infers = run.command is not None and only_launches_inference(place[0], run.command.script)
@@ -231,6 +237,7 @@ def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping
         condition=source.picked_by and f"if {source.picked_by}",
     )
     status, note = "", f"feeds {call.path}:{call.span.row}"
+    note += f"; unless {item.left_to} says it" if item.left_to else ""
     if item not in member.effective_handed:
         first = member.effective_handed[0].source
         status, note = "overridden", f"by {first.path}:{first.span.row}"

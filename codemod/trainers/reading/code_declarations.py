@@ -21,7 +21,7 @@ from ...torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
 from ...torch.machine_tests import picked_by_machine
 from ...torch.scalers import scalers
 from .followed import BY_MACHINE, casts_of_models, followed_declarations
-from .region_switches import condition_of
+from .region_switches import condition_of, dtypes_when_on
 from .source import NUMBERS
 from .stated_apex import stated_apex, stated_hooks
 from .stated_casts import frozen_load, stated_casts
@@ -81,7 +81,8 @@ def _regions(project: Project) -> Iterator[Declaration]:
         shown = " or ".join(sorted(names)) if told else text_of(item.dtype_node) or "decided at run time"
         if item.dtype_node is None and told:
             shown += " (the default)"
-        only = next(iter(values)) if len(values) == 1 else None
+        when_on = dtypes_when_on(project, item)
+        only = next(iter(when_on)) if len(when_on) == 1 else None
         regime = MIXED.get(only, "") if isinstance(only, Dtype) else ""
         by_machine = item.dtype_node is not None and picked_by_machine(project, item.module, item.dtype_node)
         if told and values - {FP32} == {BF16, FP16} and by_machine:

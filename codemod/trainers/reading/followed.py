@@ -23,7 +23,7 @@ from ...torch.dtypes import BF16, FP16, FP32, Dtype, Scenario
 from ...torch.machine_tests import tells_of_bf16
 from .knobs import Knob, knobs_of
 from .links import sources
-from .region_switches import TESTS, condition_of, is_fixed_off, switches_of
+from .region_switches import TESTS, condition_of, dtypes_when_on, is_fixed_off, made_if, switches_of
 from .setting_reads import is_of_settings, read_of
 from .source import GIVEN, Source, literal_source
 from .stated_apex import followed_levels
@@ -153,7 +153,7 @@ def _switched(project: Project) -> Iterator[Declaration]:
         condition = condition_of(region)
         if not condition:
             continue
-        values = {scenario.value for scenario in dtype_scenarios(project, region)}
+        values = dtypes_when_on(project, region)
         dtype = next(iter(values)) if len(values) == 1 else None
         on = MIXED.get(dtype, "") if isinstance(dtype, Dtype) else ""
         row = region.module.document.span(region.node).row
@@ -189,7 +189,11 @@ def _switching(project: Project, region: Autocast) -> Iterator[tuple[ast.expr, b
     for source in found:
         if switch is not None and isinstance(source.value, bool) and source.kind in told and not source.is_guessed:
             yield switch.node, source.value is switch.opens, source
-    node = region.enabled_node if not found else None
+    made = made_if(project, region)
+    for source in sources(project, *made) if made is not None else ():
+        if isinstance(source.value, bool) and source.kind in told and not source.is_guessed:
+            yield made[1], source.value, source
+    node = region.enabled_node if not found and made is None else None
     only, *others = trace(project, region.module, node, TESTS) if node is not None else (None,)
     if only is not None and not others:  # of several it is not known which one says no
         module, test = only

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...python.conditions import conditions_in
 from ...python.names import ModuleNames
@@ -14,6 +14,7 @@ from .command_options import declared_options
 from .configs import ConfigFile
 from .links import asks_for_device, sources, unfollowed_argument
 from .loaded_files import is_passed_only
+from .opened_files import Started, left_to_file
 from .scopes import CodeOrigin, Scope, Setting, token_of_constant
 from .source import Source, unused_defaults
 
@@ -28,6 +29,10 @@ class Launch:
     words: tuple[str, ...]
     files: frozenset[str]
     """The project's files that it names."""
+
+    @property
+    def started(self) -> Started:
+        return Started(self.config.document.path, self.config.text.commands[self.number])
 
     def gives(self, options: frozenset[str]) -> bool:
         """Whether it gives an option that has one of these names; ``_`` and ``-`` are the same."""
@@ -66,11 +71,13 @@ class Handed:
     source: Source
     value: str
     """As conditions write it; ``null``: nothing is given there."""
+    left_to: str = ""
+    """The file that decides in its place in this run, where nobody knows which one that is."""
 
     @property
     def regime(self) -> str | None:
         """The regime that this value asks for."""
-        return self.setting.key.meaning(self.value)
+        return self.setting.key.meaning(self.value) if not self.left_to else None
 
 
 def handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
@@ -102,10 +109,17 @@ def handed_in(project: Project, scope: Scope, launch: Launch | None) -> tuple[Ha
     found = _without_likenesses(handed_to(project, scope))
     found = _picked_in(project, scope, found, launch.gives) if launch is not None else found
     handed = [item for item in found if not item.source.is_of_line or (launch is not None and launch.has(item.source))]
+    started = launch.started if launch is not None else Started(scope.path, None)
+    handed = [replace(item, left_to=_left_to(project, item, started)) for item in handed]
     if launch is None:
         return tuple(handed)
     named = {item.setting for item in handed if item.source.kind == "entry" and item.source.path in launch.files}
     return tuple(item for item in handed if not _is_of_another(project, item, launch, item.setting in named))
+
+
+def _left_to(project: Project, item: Handed, started: Started) -> str:
+    source = item.source
+    return left_to_file(project, source.path, source.span, started) if source.kind == "fallback" else ""
 
 
 def _is_of_another(project: Project, item: Handed, launch: Launch, has_own: bool) -> bool:

@@ -15,7 +15,7 @@ from ...source.project import Project
 from .configs import config_files
 from .hydra_files import NAME_FLAGS, chosen_groups, composed, mains_of
 from .instructions import instructed_files
-from .program_files import LAUNCHING, file_named, script_of, words_of_script
+from .program_files import LAUNCHING, file_named, files_named, script_of, words_of_script
 from .programs_started import modules_of
 
 DYNAMIC = frozenset(("hydra", "jsonargparse", "importlib", "runpy", "subprocess"))
@@ -164,10 +164,8 @@ def _passed(project: Project) -> Iterator[tuple[str, str]]:
         for command in config.text.commands if config.is_shell else ():
             script = script_of(project, config.document.path, command.script)
             words = [word.rpartition("=")[2] for word in words_of_script(command) if word.endswith(ENDINGS)]
-            for word in words if script is not None else ():
-                path = file_named(project, config.document.path, word)
-                if path is not None and script is not None and path != script:
-                    yield path, script
+            named = (path for word in words for path in files_named(project, config.document.path, word))
+            yield from ((path, script) for path in named if script is not None and path != script)
     for script, path in instructed_files(project):
         if script:
             yield path, script

@@ -14,8 +14,8 @@ from .configs import config_files
 
 LAUNCHING = ("python", "accelerate", "torchrun", "deepspeed", "train", "launch", "fabric", "lightning", "run")
 """Words of files that start programs."""
-VARIABLE = re.compile(r"\$(?:\{[^}]*\}|\w+)")
-"""A variable of a shell in a word."""
+VARIABLE = re.compile(r"\$(?:\{[^}]*\}|\w+)|\*+")
+"""A variable of a shell in a word, or what stands for any name: ``conf/*.yaml``."""
 FOLDER = re.compile(r"\$(?:\w+|\{\w+(?::?-.*)?\}|\(.*\))/")
 """A folder of a checkout that the shell knows: ``${ROOT}/``, ``$(dirname "$0")/``."""
 
@@ -62,16 +62,16 @@ def file_named(project: Project, near: str, word: str) -> str | None:
 
 
 def files_named(project: Project, near: str, word: str) -> tuple[str, ...]:
-    """The same, and every configuration file that a word with variables in it can name: ``cpt_${task}.yaml``."""
+    """The same, and every configuration file that a word with variables or ``*`` can name: ``cpt_${task}.yaml``."""
     found = file_named(project, near, word)
     return (found,) if found is not None else files_matching(project, near, word)
 
 
 def files_matching(project: Project, near: str, word: str) -> tuple[str, ...]:
-    """The project's configuration files that a word with variables in it can name: ``recipes/cpt_${task}.yaml``."""
+    """The project's configuration files that a word with variables can name: ``recipes/cpt_${task}.yaml``."""
     base, _, inner = word.partition("/")
     word = inner if base.startswith("$") and inner else word
-    if "$" not in word or not word.endswith(CONFIG_ENDINGS) or not word.strip("$"):
+    if not ("$" in word or "*" in word) or not word.endswith(CONFIG_ENDINGS) or not word.strip("$"):
         return ()
     parts = [re.escape(part) for part in VARIABLE.split(posixpath.normpath(word))]
     pattern = re.compile("[^/]*".join(parts))

@@ -13,8 +13,9 @@ from ...python.names import FunctionNode, ModuleNames
 from ...python.paths import guards
 from ...python.trace import Domain, Trace, trace
 from ...source.project import Project
-from ...torch.autocast import Autocast
+from ...torch.autocast import Autocast, dtype_scenarios
 from ...torch.dtype_values import constants_of
+from ...torch.dtypes import FP32, Constant, Scenario
 from .links import sources, unfollowed_argument
 from .setting_reads import read_of
 from .stated_words import is_switch, text_of
@@ -86,6 +87,33 @@ def tests_of(project: Project, region: Autocast) -> Iterator[tuple[ModuleNames, 
         yield from filter(None, trace(project, region.module, node, TESTS))
 
 
+def dtypes_when_on(project: Project, region: Autocast) -> set[Constant]:
+    """What a region can compute in, without the float32 that its own switch picks when it is off."""
+    off = {(ast.unparse(switch.node), not switch.opens) for switch in switches_of(region)}
+    scenarios = dtype_scenarios(project, region)
+    others = [item for item in scenarios if item.value != FP32 or off.isdisjoint(_truths(item))]
+    return {item.value for item in others or scenarios}
+
+
+def _truths(scenario: Scenario) -> Iterator[tuple[str, bool]]:
+    """The switches that a scenario takes to be on or off."""
+    for given in scenario.given:
+        yield from ((given.text, value is given.equal) for value in given.values if isinstance(value, bool))
+
+
+def made_if(project: Project, region: Autocast) -> tuple[ModuleNames, ast.expr] | None:
+    """``amp`` of ``enabled=scaler is not None``, where ``scaler = GradScaler() if amp else None`` made the object."""
+    node = region.enabled_node
+    if (
+        not isinstance(node, ast.Compare)
+        or not isinstance(node.ops[0], ast.IsNot)
+        or not _is_nothing(node.comparators[0])
+    ):
+        return None
+    made, *others = trace(project, region.module, node.left, MADE) or (None,)
+    return made if not others else None
+
+
 def condition_of(region: Autocast) -> str:
     """What the ledger says of the switch of a region; empty for one that is always on."""
     switch = next(switches_of(region), None)
@@ -125,9 +153,19 @@ def _all_of(question: Trace[Test], module: ModuleNames, parts: Sequence[ast.expr
     return [found for part in parts for found in question.of(module, part) if found is not None] or [None]
 
 
+def _made(_question: Trace[Made], module: ModuleNames, node: ast.expr) -> Iterable[Made] | None:
+    if isinstance(node, ast.IfExp) and _is_nothing(node.orelse):
+        return ((module, node.test),)
+    return () if _is_nothing(node) else None
+
+
 def _is_nothing(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value in (None, False)
 
 
 TESTS: Domain[Test] = Domain(_tests, lambda *_gap: (None,), setting=lambda *_setting: (None,))
 """The comparisons that all have to hold for an expression to be true; None where something else decides."""
+
+Made: TypeAlias = "tuple[ModuleNames, ast.expr] | None"
+MADE: Domain[Made] = Domain(_made, lambda *_gap: (None,), setting=lambda *_setting: (None,))
+"""The tests with which an object is made in place of None; None where something else decides."""

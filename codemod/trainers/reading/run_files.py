@@ -176,10 +176,22 @@ def constant_files(project: Project, path: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for document in project.python_documents_at([path]):
         for node in names_of(project, document).of_type(ast.Constant):
-            if isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS) and len(node.value) < MAX_NAME:
+            if _can_name(node):
                 named = file_named(project, path, node.value)
                 found |= {named: None} if named is not None else {}
     return tuple(found)
+
+
+def naming_options(project: Project, asked: tuple[str, str]) -> list[frozenset[str]]:
+    """For each place where a module names a file the options whose default that is."""
+    near, path = asked
+    modules = [names_of(project, document) for document in project.python_documents_at([near])]
+    named = [(module, node) for module in modules for node in module.of_type(ast.Constant) if _can_name(node)]
+    return [options_of(module, node) for module, node in named if file_named(project, near, node.value) == path]
+
+
+def _can_name(node: ast.Constant) -> bool:
+    return isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS) and len(node.value) < MAX_NAME
 
 
 def options_of(module: ModuleNames, node: ast.Constant) -> frozenset[str]:

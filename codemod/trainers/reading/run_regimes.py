@@ -15,7 +15,7 @@ from .followed import BY_MACHINE, NOT_GIVEN
 from .loaded_files import serves_inference
 from .programs_started import is_program
 from .run_members import Run
-from .run_settings import OF_WEIGHTS, off_by, regime_of_settings
+from .run_settings import OF_WEIGHTS, files_that_switch_on, off_by, regime_of_settings
 from .scopes import Scope, TextOrigin
 from .stated_casts import NOT_TRAINED
 
@@ -24,6 +24,8 @@ IDLE = (None, "false", "null", "no", "auto")
 """Values of settings that leave it to others what is computed in."""
 SAID = ("weights", "option", "constant", "argument", "entry", "flag", "island")
 """Roles of what states a precision without saying where it acts."""
+MAX_FILES = 3
+"""Files that are named of those between which a run goes through."""
 UNSET = ("None", "null")
 OFF = ("false", "no", "off", "float32", "fp32", "float64", "32")
 
@@ -69,6 +71,10 @@ def otherwise(run: Run, items: Sequence[Declaration], regime: str) -> tuple[str,
     options = {item.key: None for item in off_by(run, items)} if run.command is None else {}
     if options and regime not in ("fp32", "unknown"):
         return "fp32", f"{regime} with {' and '.join(options)}"
+    files = files_that_switch_on(run, items) if regime not in ("fp32", "unknown") else ()
+    if files:
+        more = f" and {len(files) - MAX_FILES} more" if len(files) > MAX_FILES else ""
+        return "fp32", f"{regime} with {', '.join(files[:MAX_FILES])}{more}"
     chosen = any(item.regime == regime and BY_MACHINE in (item.condition, *item.value.split(" ", 1)) for item in items)
     return "", "fp16-mixed where the machine has no bfloat16" if chosen and regime == "bf16-mixed" else ""
 

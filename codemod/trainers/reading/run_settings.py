@@ -13,6 +13,7 @@ from .configs import opened
 from .loaded_files import is_named_in, is_passed_only, loaders_of
 from .program_files import files_named, words_of_script
 from .region_switches import ENABLED
+from .run_files import naming_options
 from .run_members import Run
 from .setting_reads import names_read
 from .stated_casts import NOT_TRAINED
@@ -51,12 +52,27 @@ def off_by(run: Run, items: Sequence[Declaration]) -> tuple[Declaration, ...]:
     regions = [item for item in items if item.framework == "torch" and item.role == "compute" and not item.feeds]
     found: list[Declaration] = []
     for condition in sorted({item.condition for item in regions}):
-        switches = [item for item in items if _is_switch(item) and item.condition == condition]
-        given = next(iter(_strongest(run, switches)), [])
+        given = strongest_switches(run, [item for item in items if item.condition == condition])
         if not given or any(item.regime != "fp32" for item in given):
             return ()
         found += given
     return tuple(found)
+
+
+def files_that_switch_on(run: Run, items: Sequence[Declaration]) -> tuple[str, ...]:
+    """Of the files that a run goes through those that switch its regions on, where others of them do not."""
+    found: dict[str, None] = {}
+    for condition in sorted({item.condition for item in items if _is_switch(item)}):
+        given = strongest_switches(run, [item for item in items if item.condition == condition])
+        on = {item.path: None for item in given if item.regime != "fp32"}
+        if len(on) < len({item.path for item in given}) and run.place.path not in on:
+            found |= on
+    return tuple(found)
+
+
+def strongest_switches(run: Run, items: Sequence[Declaration]) -> list[Declaration]:
+    """Those of the switches among the declarations that count in this run."""
+    return next(iter(_strongest(run, [item for item in items if _is_switch(item)])), [])
 
 
 def _is_switch(item: Declaration) -> bool:
@@ -138,7 +154,16 @@ def _loads(project: Project, run: Run, modules: frozenset[str], path: str) -> bo
         return False
     if _names(project, run, path):
         return True
-    return is_named_in(project, path, modules) or (run.command is None and run.modules[0] in loaders)
+    if is_named_in(project, path, modules):
+        return run.command is None or not _is_replaced(project, run.command, modules, path)
+    return run.command is None and run.modules[0] in loaders
+
+
+def _is_replaced(project: Project, command: CommandLine, modules: frozenset[str], path: str) -> bool:
+    """Whether a file is only the default of options for which a command line gives others."""
+    given = {word.partition("=")[0].replace("_", "-") for word in words_of_script(command)}
+    options = [named for module in sorted(modules) for named in project.memo(naming_options, (module, path))]
+    return bool(options) and all(not given.isdisjoint(names) for names in options)
 
 
 def _reads(project: Project, run: Run, item: Declaration) -> bool:
