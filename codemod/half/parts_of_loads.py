@@ -1,4 +1,4 @@
-"""Models that are an attribute of what a library loads: ``pipe.unet``, ``wrapper.model``."""
+"""Models that are an attribute of what a library loads (``pipe.unet``), or of an object of the project's own class."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..python.creations import CREATIONS, Creation, Made, creations_of
+from ..python.creations import CREATIONS, Creation, Made, ObjectName, creations_of
+from ..python.functions import attribute_bindings, class_of
 from ..python.names import ModuleNames, resolve
 from ..python.trace import Domain, Trace, trace
 from ..source.project import Project
@@ -26,11 +27,28 @@ def models_made(project: Project, module: ModuleNames, node: ast.expr) -> tuple[
 
 
 def _part(question: Trace[Made], module: ModuleNames, node: ast.Attribute) -> Iterable[Made]:
-    """The loads of the object whose attribute this is."""
+    """The loads of the object whose attribute this is, or what its class of the project stores there."""
     made_by = creations_of(question.project, module, node.value)
-    if not made_by or not all(_loads_all(question.project, made) for made in made_by):
+    if made_by and all(_loads_all(question.project, made) for made in made_by):
+        return [replace(made, names=_names_of_part(made, node.attr)) for made in made_by]
+    stored = _stored(question, made_by[0], node.attr) if len(made_by) == 1 and not made_by[0].through else ()
+    if not stored or None in stored:
         return question.options(module, node)
-    return [replace(made, names=tuple(replace(name, part=node.attr) for name in made.names)) for made in made_by]
+    names = _names_of_part(made_by[0], node.attr)
+    return [replace(item, names=(*names, *item.names)) for item in stored if item is not None]
+
+
+def _names_of_part(made: Creation, part: str) -> tuple[ObjectName, ...]:
+    return tuple(replace(name, part=part) for name in made.names)
+
+
+def _stored(question: Trace[Made], made: Creation, attribute: str) -> tuple[Made, ...]:
+    """What made the attribute of an object of the project's own class."""
+    owner = class_of(question.project, made.module, made.call.func)
+    if owner is None:
+        return ()
+    holder, stores = attribute_bindings(question.project, *owner, attribute)
+    return tuple(found for binding in stores for found in question.of_binding(holder, binding))
 
 
 def _loads_all(project: Project, made: Creation) -> bool:
