@@ -118,18 +118,18 @@ def _readers(_: Project, module: ModuleNames) -> dict[tuple[ast.AST, str], list[
     found: dict[tuple[ast.AST, str], list[ast.Assign]] = {}
     for node in sorted(module.of_type(ast.Assign), key=position):
         function = function_of(module, node)
-        for name in {item.id for item in _differentiated(node.value) if isinstance(item, ast.Name)}:
+        for name in {item.id for item in differentiated(node.value) if isinstance(item, ast.Name)}:
             found.setdefault((function, name), []).append(node)
     return found
 
 
-def _differentiated(node: ast.AST) -> Iterator[ast.AST]:
+def differentiated(node: ast.AST) -> Iterator[ast.AST]:
     """The parts of an expression that gradients flow back to."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CUTS:
         return
     yield node
     for child in ast.iter_child_nodes(node):
-        yield from _differentiated(child)
+        yield from differentiated(child)
 
 
 def _step_with(
@@ -158,7 +158,7 @@ def _step_of_caller(project: Project, region: Autocast, entry: Entry, made: Coll
         return None
     for module, call in sites_of(project, entry.module, function):
         statement = module.statement_of(call)
-        flows = isinstance(statement, ast.Assign) and call in _differentiated(statement.value)
+        flows = isinstance(statement, ast.Assign) and call in differentiated(statement.value)
         if not flows or scales_somehow(project, module):
             continue
         names = stored_in(statement)

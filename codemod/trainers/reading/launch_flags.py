@@ -12,14 +12,15 @@ from ...formats.text import CommandLine, Entry
 from ...model import Edit, EditRefused, ReplaceText, Span
 from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules
-from ...python.names import ModuleNames, names_of
+from ...python.names import ModuleNames
 from ...python.options import Option
 from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.dtypes import Constant
 from .configs import ConfigFile, config_files, opened
+from .notebook_variables import python_values
 from .program_files import LAUNCHING, file_named, script_of
-from .source import Source, entry_source, literal_source
+from .source import Source, entry_source
 from .truth_words import other_word, truth_of
 
 SOURCED = re.compile(r"^[ \t]*(?:source|\.)[ \t]+([^;&|#\n]+)", re.MULTILINE)
@@ -99,7 +100,10 @@ def _given(project: Project, config: ConfigFile, entry: Entry, option: Option) -
         yield _as_option_reads(entry_source(config, entry), option)
         return
     calls = entry_source(config, entry).calls
-    yield from (replace(item, config=config, calls=calls) for item in _of_notebook(project, config, variable, option))
+    for source in python_values(project, config, variable):
+        said = truth_of(source.value) if option.is_truth else str(source.value)
+        refused: Callable[[Constant], Edit] = partial(_refused, config.document.path)
+        yield replace(source, value=source.value if said is None else said, respelling=refused, calls=calls)
     for holder, other in _assignments(project, config, variable):
         source = _as_option_reads(entry_source(holder, other), option)
         if holder is not config:
@@ -120,21 +124,6 @@ def _variable_of(config: ConfigFile, word: str) -> str:
     """The variable that a word is; notebooks put those of Python in braces as well: ``--fp16 {FP16}``."""
     is_braced = config.kind == "notebook" and word[:1] == "{" and word[-1:] == "}" and word[1:-1].isidentifier()
     return word[1:-1] if is_braced else variable_of(word)
-
-
-def _of_notebook(project: Project, config: ConfigFile, name: str, option: Option) -> Iterator[Source]:
-    """What Python cells of a notebook give a variable of its command lines: ``!python train.py --fp16 $FP16``."""
-    start = config.within[0] if config.within is not None else 0
-    if config.kind != "notebook" or config.document.text.startswith("%%", start):
-        return
-    module = names_of(project, config.document)
-    refused: Callable[[Constant], Edit] = partial(_refused, config.document.path)
-    for binding in module.module_scope.bindings.get(name, ()):
-        value = binding.value if binding.kind == "assign" else None
-        source = literal_source("variable", module, value, name) if value is not None else None
-        if source is not None:
-            said = truth_of(source.value) if option.is_truth else None
-            yield replace(source, value=str(source.value) if said is None else said, respelling=refused)
 
 
 def sourced_by(project: Project, config: ConfigFile) -> Iterator[ConfigFile]:

@@ -5,8 +5,8 @@
 No error. After `scaler.scale(loss).backward()` a plain `optimizer.step()` takes gradients that are 65536 times too
 large: SGD diverges, Adam hides it until its `eps` or a clip counts, and a step with inf or NaN is not skipped. The
 other way round, `scaler.step(optimizer)` divides gradients of a plain `loss.backward()` by the scale: they are 65536
-times too small. A plain step behind `scaler.step` of the same optimizer steps a second time with the same gradients,
-also where the scaler skipped them for inf or NaN.
+times too small, also where a second backward pass adds them to scaled ones. A plain step behind `scaler.step` of the
+same optimizer steps a second time with the same gradients, also where the scaler skipped them for inf or NaN.
 
 ## Why
 
@@ -20,7 +20,8 @@ None is written: whether the scaling or the step is the mistake has to be decide
 ## Not flagged
 
 The branch of a switch that the scaler shares; gradients that are unscaled before, or scaled by hand (`get_scale`);
-optimizers whose last backward pass was a plain one; backward passes in functions that are called; a scaler that is
+optimizers whose last backward pass was a plain one; a plain one behind gradients that are unscaled or set to zero, for
+another model, or for its `inputs` alone; backward passes in functions that are called; a scaler that is
 passed to other code, kept by a wrapper, or that no given run switches on; optimizers of the project's own classes.
 """
 
@@ -29,18 +30,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.model import Finding, Rule
-from ...codemod.purpose.proved_reach import is_reached
-from ...codemod.python.creations import known_creations
-from ...codemod.python.functions import called_function, class_of
-from ...codemod.python.names import attribute_chain
-from ...codemod.python.paths import calls_of, exclusive, guard_facts, guards, loops, name_parts, position
-from ...codemod.python.precision_words import SCALING
-from ...codemod.source.project import Project
-from ...codemod.torch.clipping import calls_within
-from ...codemod.torch.scaler_steps import ScalerStep, passes_of
-from ...codemod.torch.scalers import scalers
-from .given_runs import is_on
+from ....codemod.model import Finding, Rule
+from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.python.creations import known_creations
+from ....codemod.python.functions import class_of
+from ....codemod.python.names import attribute_chain
+from ....codemod.python.paths import exclusive, guard_facts, guards, loops, name_parts, position
+from ....codemod.python.precision_words import SCALING
+from ....codemod.source.project import Project
+from ....codemod.torch.scaler_steps import ScalerStep, passes_of
+from ....codemod.torch.scalers import scalers
+from ..given_runs import is_on
+from .added_gradients import added_gradients
+from .passes import calls_named, leads_to, leads_to_backward, owner_of, plain_backwards
 
 HIDING = (
     *("escaped", "kept", "private", "bound-method", "method", "stored"),
@@ -54,40 +56,19 @@ def check(project: Project) -> Iterator[Finding]:
         if scaler.kind == "wrapper" or scaler.switched_off or not scaler.uses_of("scale", "step"):
             continue
         found = [item for each in passes_of(scaler) for item in _in_function(project, each)]
+        found += [rule.found(*draft) for each in passes_of(scaler) for draft in added_gradients(project, each)]
         if found and is_on(project, scaler):
             yield from found
 
 
 def _in_function(project: Project, each: ScalerStep) -> Iterator[Finding]:
-    if any(use.kind in HIDING for use in each.uses) or _leads_to_backward(project, each):
+    if any(use.kind in HIDING for use in each.uses) or leads_to_backward(project, each):
         return
-    for call in _calls_of(each, "step"):
+    for call in calls_named(each, "step"):
         if call not in each.of("step") and not call.args and _is_optimizer(project, each, call):
             yield from _plain_step(project, each, call)
     for call in each.of("step"):
         yield from _plain_backward(project, each, call)
-
-
-def _calls_of(each: ScalerStep, name: str) -> list[ast.Call]:
-    calls = each.module.calls_inside.get((each.function, name), [])
-    return [call for call in calls if isinstance(call.func, ast.Attribute)]
-
-
-def _owner(call: ast.Call) -> str:
-    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-
-
-def _leads_to_backward(project: Project, each: ScalerStep) -> bool:
-    """Whether a function that is called here may run a backward pass, or unscale, itself."""
-    for call in calls_of(each.module, each.function):
-        name = (attribute_chain(call.func) or [""])[-1].lower()
-        if ("backward" in name and (name != "backward" or call.args)) or "unscale" in name:
-            return True
-        target = called_function(project, each.module, call)
-        inner = calls_within(project, target) if target is not None else ()
-        if any(isinstance(item.func, ast.Attribute) and item.func.attr == "backward" for _, item in inner):
-            return True
-    return False
 
 
 def _is_optimizer(project: Project, each: ScalerStep, call: ast.Call) -> bool:
@@ -101,12 +82,12 @@ def _is_optimizer(project: Project, each: ScalerStep, call: ast.Call) -> bool:
 
 def _plain_step(project: Project, each: ScalerStep, call: ast.Call) -> Iterator[Finding]:
     module = each.module
-    scales = [item for item in each.of("scale") if _leads_to(each, item, call)]
-    backwards = [item for item in _plain_backwards(each) if position(item) < position(call)]
+    scales = [item for item in each.of("scale") if leads_to(each, item, call)]
+    backwards = [item for item in plain_backwards(each) if position(item) < position(call)]
     if not scales or any(not exclusive(module, item, call) for item in backwards) or _shares_no_switch(each, call):
         return
-    mine = [item for item in each.of("step") if each.text_of_optimizer(item) == _owner(call)]
-    before = [item for item in mine if _leads_to(each, item, call) and position(item) > position(scales[-1])]
+    mine = [item for item in each.of("step") if each.text_of_optimizer(item) == owner_of(call)]
+    before = [item for item in mine if leads_to(each, item, call) and position(item) > position(scales[-1])]
     if mine and not before:
         return
     if not is_reached(project, module, call):
@@ -120,12 +101,6 @@ def _plain_step(project: Project, each: ScalerStep, call: ast.Call) -> Iterator[
     yield rule.at(module, call, message, (evidence, each.scaler.module.place(each.scaler.call, "the scaler")))
 
 
-def _leads_to(each: ScalerStep, first: ast.Call, second: ast.Call) -> bool:
-    """Whether ``first`` runs before ``second`` in the same pass."""
-    module = each.module
-    return position(first) < position(second) and not exclusive(module, first, second)
-
-
 def _shares_no_switch(each: ScalerStep, call: ast.Call) -> bool:
     """Whether the call waits for a test of precision that does not hold wherever the loss is scaled."""
     shared = frozenset.intersection(*(guard_facts(each.module, item) for item in (*each.of("scale"), *each.of("step"))))
@@ -137,34 +112,18 @@ def _shares_no_switch(each: ScalerStep, call: ast.Call) -> bool:
 # --- backward passes that nothing scales ------------------------------------------------------------------------------
 
 
-def _plain_backwards(each: ScalerStep) -> list[ast.Call]:
-    """The backward passes of what is not scaled here, nor called scaled."""
-    scales = each.of("scale")
-    named = {
-        ast.unparse(target)
-        for scale in scales
-        if isinstance(statement := each.module.statement_of(scale), ast.Assign)
-        for target in statement.targets
-    }
-    return [
-        call
-        for call in _calls_of(each, "backward")
-        if set(scales).isdisjoint(ast.walk(call.func)) and _owner(call) not in named
-    ]
-
-
 def _plain_backward(project: Project, each: ScalerStep, step: ast.Call) -> Iterator[Finding]:
     """``loss.backward()`` between ``zero_grad`` of an optimizer and the scaler's step of it, and no scaled one."""
     module, optimizer = each.module, each.text_of_optimizer(step)
-    zeros = [call for call in _calls_of(each, "zero_grad") if _owner(call) == optimizer]
+    zeros = [call for call in calls_named(each, "zero_grad") if owner_of(call) == optimizer]
     start = _last_before(each, zeros, step)
     if start is None:
         return
-    between = [call for call in _plain_backwards(each) if position(start) < position(call) < position(step)]
+    between = [call for call in plain_backwards(each) if position(start) < position(call) < position(step)]
     scaled = [call for call in each.of("scale") if position(start) < position(call) < position(step)]
-    if not between or scaled or any("scal" in _owner(call).lower() for call in between):
+    if not between or scaled or any("scal" in owner_of(call).lower() for call in between):
         return
-    if all(_leads_to(each, call, step) and _same_pass(each, call, step) for call in between) and is_reached(
+    if all(leads_to(each, call, step) and _same_pass(each, call, step) for call in between) and is_reached(
         project, module, step
     ):
         yield rule.at(
@@ -180,7 +139,7 @@ def _plain_backward(project: Project, each: ScalerStep, step: ast.Call) -> Itera
 
 
 def _last_before(each: ScalerStep, calls: Sequence[ast.Call], step: ast.Call) -> ast.Call | None:
-    found = [call for call in calls if _leads_to(each, call, step) and _same_pass(each, call, step)]
+    found = [call for call in calls if leads_to(each, call, step) and _same_pass(each, call, step)]
     return found[-1] if found else None
 
 
