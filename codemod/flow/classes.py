@@ -34,7 +34,7 @@ MODULE_BASES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # never changed, like values (`lattice`)
 class ProjectClass:
     """A class of the project; equal when it is the same one."""
 

@@ -222,9 +222,8 @@ def _call(frame: Frame, node: ast.expr, depth: int) -> Value:
         receiver = evaluate(frame, node.func, depth)
     positional = [(item, evaluate(frame, item, depth)) for item in node.args]
     named = [(item.arg or "**", item.value, evaluate(frame, item.value, depth)) for item in node.keywords]
-    if named:
-        unpacked = [(item, value) for name, item, value in named if name == "**"]
-        named += [(key, item, held) for item, value in unpacked for key, held in value.fields().items()]
+    unpacked = [(item, value) for name, item, value in named if name == "**"]
+    named += [(key, item, held) for item, value in unpacked for key, held in value.fields().items()]
     return call(frame, node, receiver, positional, named)
 
 

@@ -101,7 +101,7 @@ class Role(Enum):
     """What a quantization remembers as the dtype of the weight it packed."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # like values
 class Source:
     """One step of the chain that tells where a dtype came from: the newest first."""
 
@@ -121,7 +121,7 @@ class Mixture:
     meant: Atom
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # like values
 class Atom:
     """One way a tensor can have got its dtype; atoms are equal when they mean the same dtype."""
 
@@ -180,7 +180,7 @@ class Alternatives:
     values: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # never changed; frozen, it takes six times as long to make
 class Value:
     """What is known of one expression."""
 
@@ -240,7 +240,7 @@ def join(first: Value, second: Value) -> Value:
                 return _object_or_tuple(one, other)
         present = [item for item in (first, second) if item.kind is not Kind.NUMBER]
         named = [item for item in (first, second) if item.label == BY_NAME]
-        if len(named) == 1 and Value() in (first, second):
+        if len(named) == 1 and UNKNOWN_VALUE in (first, second):
             return named[0]
         return present[0] if len(present) == 1 and present[0].kind in (Kind.TENSOR, Kind.MODULE) else UNKNOWN_VALUE
     if first.keys or second.keys:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..python.glimpses import contexts_seen
 from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain
-from ..python.paths import exclusive, guards, loops, name_parts
+from ..python.paths import exclusive, guards, loops, name_parts, parts_of
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts_in, is_without_gradients, runs_without_gradients
 
@@ -17,7 +16,6 @@ EVALUATION_NAMES = ("eval", "valid", "test", "infer", "predict", "sample", "gene
 """How the names of functions begin that evaluate, or words in them after an underscore."""
 CONTEXT_WORDS = frozenset({"amp", "precision", "context", "ctx", "half", "fp16", "bf16"})
 """Words in the names of contexts, and of functions that make them, that may open an autocast region."""
-_BETWEEN_PARTS = re.compile(r"[\W_]+")
 MAX_OTHERS = 100
 """In a function with more regions all count as picked from: comparing each with each takes too long, and nobody wrote
 it."""
@@ -96,8 +94,7 @@ def may_be_autocast(context: ast.expr) -> bool:
 
 def may_enter_autocast(text: str) -> bool:
     """Whether a file may hold a ``with`` whose names speak of autocast, or leave it open."""
-    seen = contexts_seen(text)
-    return any(context is None or _speaks(_BETWEEN_PARTS.split(context.lower())) for context in seen)
+    return any(names is None or _speaks(parts_of(names)) for names in contexts_seen(text))
 
 
 def _speaks(parts: Collection[str]) -> bool:

@@ -13,7 +13,7 @@ from .names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain, d
 from .scopes import is_none
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # never changed, like bindings
 class FunctionTarget:
     """A function or method of the project, as reached by a call."""
 

@@ -50,15 +50,15 @@ def _but_plain_strings(found: re.Match[str]) -> str:
 _WITH, _WORD = re.compile(r"\bwith\b"), re.compile(r"\w+")
 
 
-def contexts_seen(text: str) -> Iterator[str | None]:
-    """What ``with`` statements enter, less strings and comments, but with the words of f-strings; None: too long."""
+def contexts_seen(text: str) -> Iterator[list[str] | None]:
+    """The words in what each ``with`` enters, strings and comments left out, f-strings not; None: it is too long."""
     code = _UNREAD.sub(_words_of_fields, text)
     for found in _WITH.finditer(code):
         start, depth = found.end(), 0
         for end in range(start, min(len(code), start + MAX_LENGTH)):
             depth += (code[end] in "([{") - (code[end] in ")]}")
             if code[end] == ":" and depth <= 0:
-                yield code[start:end]
+                yield _WORD.findall(code[start:end])
                 break
         else:
             yield None

@@ -7,7 +7,7 @@ that must hold for a node to be reached; leaving early (``if x: continue``) guar
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -67,6 +67,11 @@ def name_parts(node: ast.expr) -> set[str]:
     """The lower-case words in the names an expression reads: ``args.max_grad_norm`` gives args, max, grad, norm."""
     names = [item.id for item in ast.walk(node) if isinstance(item, ast.Name)]
     names += [item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)]
+    return parts_of(names)
+
+
+def parts_of(names: Iterable[str]) -> set[str]:
+    """The lower-case words in names."""
     return {part for name in names for part in name.lower().split("_") if part}
 
 

@@ -22,7 +22,7 @@ BindingKind: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # nobody changes one: frozen, it takes six times as long to make, and there are many
 class Binding:
     """One place that gives a name its value. ``value`` is None where no single expression does (loops, imports)."""
 

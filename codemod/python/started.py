@@ -22,7 +22,7 @@ STARTERS = {
 """Calls that start what they are passed: the parameter that takes the function, and how many arguments they add."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class StartedFunction(FunctionTarget):
     """A function as reached by a call that starts it."""
 
