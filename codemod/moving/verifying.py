@@ -29,8 +29,8 @@ from .still_says import still_saying
 MOVE = "PF001"
 OVERFLOWS = "PF604"
 """The rule about models that are known to overflow in float16: it may well run, so somebody has to want it."""
-CONTRADICTIONS = ("PF1", "PF208", "PF302", "PF4", "PF5", OVERFLOWS)
-"""Beginnings of the codes of rules about places that do not go together; a move must bring none of them."""
+CONTRADICTIONS = ("PF1", "PF2", "PF302", "PF4", "PF5", OVERFLOWS)
+"""Beginnings of the codes of rules about places that do not go together or raise; a move must bring none of them."""
 MINOR = ("PF106",)
 """Rules about what only a later restart notices: they tell of it, and the move is right all the same."""
 FP32 = "fp32"
