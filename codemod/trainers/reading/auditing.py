@@ -15,7 +15,7 @@ from .code_declarations import code_declarations
 from .declarations import scopes_of
 from .followed import NOT_GIVEN
 from .handed import Handed, handed_to
-from .left_open import decides_by_file, left_switches, open_defaults
+from .left_open import is_left, left_switches, open_defaults
 from .loaded_files import serves_inference
 from .run_code import is_used
 from .run_members import Member, Run
@@ -147,12 +147,14 @@ def _report(
     standing = standing_of(run, own) if winner is None else {}
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
     regime = winner.regime if winner is not None else None
-    by_file = regime is None and decides_by_file(run)
+    left_out = regime is None and is_left(run)
     if regime is None:
-        regime = "unknown" if by_file or any(map(_decides, deciding)) else regime_of_run(run, own)
-    if regime == "unknown" and not by_file and all(map(_states_nothing, own)) and _are_off(said_here):
+        regime = "unknown" if left_out or any(map(_decides, deciding)) else regime_of_run(run, own)
+    if regime == "unknown" and not left_out and all(map(_states_nothing, own)) and _are_off(said_here):
         regime = "fp32"
     default, other = otherwise(run, own, regime) if winner is None else ("", "")
+    if winner is not None and winner.regime_without_bf16 not in ("", regime):
+        other = f"{winner.regime_without_bf16} where the machine has no bfloat16"
     switches = left_switches(run, own, left) if winner is None and not default else ""
     if switches and regime not in ("fp32", UNKNOWN):
         default, other = UNKNOWN, f"{regime} where {switches} is on"

@@ -18,9 +18,10 @@ from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, dtype_scenarios
 from ...torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
+from ...torch.machine_answers import machine_dtypes
 from ...torch.machine_tests import picked_by_machine
 from ...torch.scalers import scalers
-from .followed import BY_MACHINE, casts_of_models, followed_declarations
+from .followed import BY_MACHINE, OR_FLOAT32, casts_of_models, followed_declarations
 from .region_switches import condition_of, dtypes_when_on
 from .source import NUMBERS
 from .stated_apex import stated_apex, stated_hooks
@@ -87,6 +88,9 @@ def _regions(project: Project) -> Iterator[Declaration]:
         by_machine = item.dtype_node is not None and picked_by_machine(project, item.module, item.dtype_node)
         if told and values - {FP32} == {BF16, FP16} and by_machine:
             regime, shown = MIXED[BF16], f"{BF16.name} {BY_MACHINE}"
+        decided = machine_dtypes(project, item.module, item.dtype_node) if item.dtype_node is not None else None
+        if told and decided == (BF16, FP32):
+            regime, shown = MIXED[BF16], f"{BF16.name} {OR_FLOAT32}"
         if document.path in trained and carries_nothing_back(item):
             regime = ""  # it says nothing of the training step beside it
         role = "compute"

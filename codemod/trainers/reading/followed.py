@@ -37,6 +37,8 @@ SPOKEN = frozenset(("option", "field", "parameter", "fallback", *GIVEN))
 """Kinds that somebody sets; constants and literals in branches are the code's own."""
 BY_MACHINE = "where the machine has bfloat16, else float16"
 """The condition of a choice that a test of the hardware makes."""
+OR_FLOAT32 = "where the machine has bfloat16, else float32"
+"""The same of one that leaves mixed precision off."""
 NOT_GIVEN = "not given"
 """The value of a switch that a launch line leaves out: no place, but it decides the run."""
 

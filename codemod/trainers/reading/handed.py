@@ -6,10 +6,13 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ...model import Edit, EditRefused
 from ...python.conditions import conditions_in
 from ...python.names import ModuleNames
 from ...python.options import Option
 from ...source.project import Project
+from ...torch.dtypes import Constant
+from ...torch.machine_answers import machine_answers
 from .command_options import declared_options
 from .configs import ConfigFile
 from .links import asks_for_device, sources, unfollowed_argument
@@ -71,6 +74,8 @@ class Handed:
     source: Source
     value: str
     """As conditions write it; ``null``: nothing is given there."""
+    without: str = ""
+    """Its value on a machine without bfloat16, where the machine decides."""
     left_to: str = ""
     """The file that decides in its place in this run, where nobody knows which one that is."""
 
@@ -92,6 +97,7 @@ def _handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
         if argument is None or setting.value is not None or not setting.key.means:
             continue
         listed = sources(project, *argument) or tuple(_of_device(*argument))
+        found += _of_machine(project, setting, *argument) if not listed else ()
         ignored = unused_defaults(listed)
         is_open = unfollowed_argument(project, *argument) is not None
         for source in listed:
@@ -135,6 +141,20 @@ def _of_device(module: ModuleNames, node: ast.expr) -> Iterator[Source]:
     if isinstance(node, ast.Call) and asks_for_device(module, node):
         document, text = module.document, ast.unparse(node)
         yield Source("constant", document.path, document.span(node), "", True, text, picked_by=text)
+
+
+def _of_machine(project: Project, setting: Setting, module: ModuleNames, node: ast.expr) -> Iterator[Handed]:
+    """``bf16=torch.cuda.is_bf16_supported()``, also behind variables: on, wherever the machine has bfloat16."""
+    answers = machine_answers(project, module, node)
+    if answers is not None:
+        document, text = module.document, ast.unparse(node)
+        place = ("constant", document.path, document.span(node), "", answers[0], text)
+        source = Source(*place, picked_by=text, respelling=_of_nobody)
+        yield Handed(setting, source, *(token_of_constant(answer) or "" for answer in answers))
+
+
+def _of_nobody(_value: Constant) -> Edit:
+    raise EditRefused("the machine decides it")
 
 
 def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:

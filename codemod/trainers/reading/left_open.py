@@ -36,6 +36,6 @@ def left_switches(run: Run, items: Sequence[Declaration], left: Mapping[Declarat
     return " and ".join(keys)
 
 
-def decides_by_file(run: Run) -> bool:
-    """Whether the precision of a trainer's call is left to such a file."""
-    return any(item.left_to for member in run.members for item in member.effective_handed)
+def is_left(run: Run) -> bool:
+    """Whether the precision of a trainer's call is left to such a file, or to the machine."""
+    return any(item.left_to or item.without for member in run.members for item in member.effective_handed)

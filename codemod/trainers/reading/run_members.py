@@ -48,6 +48,13 @@ class Member:
         return regimes.pop() if len(regimes) == 1 else None
 
     @property
+    def regime_without_bf16(self) -> str:
+        """What it asks for on a machine without bfloat16, where a test of the machine decides; else empty."""
+        decided = [item for item in self.effective_handed if item.without]
+        asked = {item.setting.key.meaning(item.without) for item in decided} - {None, "fp32"}
+        return (asked.pop() or "" if len(asked) == 1 else "fp32") if decided and len(asked) < 2 else ""
+
+    @property
     def effective_handed(self) -> tuple[Handed, ...]:
         """Of several places for one setting those that count: flags, then files, then defaults."""
         best: dict[str, list[Handed]] = {}

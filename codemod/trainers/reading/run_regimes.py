@@ -11,7 +11,7 @@ from ...outcome import Declaration
 from ...purpose.files import is_test
 from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, Dtype, as_dtype
-from .followed import BY_MACHINE, NOT_GIVEN
+from .followed import BY_MACHINE, NOT_GIVEN, OR_FLOAT32
 from .loaded_files import serves_inference
 from .programs_started import is_program
 from .run_members import Run
@@ -75,8 +75,11 @@ def otherwise(run: Run, items: Sequence[Declaration], regime: str) -> tuple[str,
     if files:
         more = f" and {len(files) - MAX_FILES} more" if len(files) > MAX_FILES else ""
         return "fp32", f"{regime} with {', '.join(files[:MAX_FILES])}{more}"
-    chosen = any(item.regime == regime and BY_MACHINE in (item.condition, *item.value.split(" ", 1)) for item in items)
-    return "", "fp16-mixed where the machine has no bfloat16" if chosen and regime == "bf16-mixed" else ""
+    for said, other in ((BY_MACHINE, "fp16-mixed"), (OR_FLOAT32, "fp32")):
+        chosen = any(item.regime == regime and said in (item.condition, *item.value.split(" ", 1)) for item in items)
+        if chosen and regime == "bf16-mixed":
+            return "", f"{other} where the machine has no bfloat16"
+    return "", ""
 
 
 def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:
