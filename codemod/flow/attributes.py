@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from ..python.scopes import text_of
 from ..releases.pins import allowed
 from ..torch.dtypes import FP32, Dtype
 from ..torch.half_words import weights_can_be_half
@@ -52,7 +53,7 @@ def _said_here(frame: Frame, node: ast.Attribute, value: Value) -> Value:
     """``self.dtype``, which the constructor took from its parameter: here it is called ``self.dtype``."""
     if value.kind is not Kind.DTYPE or all(atom.role is not Role.EXPRESSION for atom in value.atoms):
         return value
-    text = ast.unparse(node)
+    text = text_of(node)
     half, named = any(atom.is_half for atom in value.atoms), named_by(value.atoms)
     source = frame.source(node, f"{text} is given")
     atom = Atom(symbol=text, role=Role.EXPRESSION, can_be_half=half, source=source, expression=node, candidates=named)
@@ -74,7 +75,7 @@ def _dtype_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
         return Value(Kind.DTYPE, tuple(atom for atom in base.atoms))
     if base.kind is Kind.NUMBER or base.kind is Kind.ARRAY:
         return UNKNOWN_VALUE
-    text = ast.unparse(node)
+    text = text_of(node)
     source = frame.source(node, f"{text} is followed")
     own = frame.own_weights
     followed = base.kind is not Kind.MODULE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from ..python.scopes import text_of
 from ..torch.dtypes import FP32, HALVES
 from .dtype_expressions import MAX_TEXT, dtype_atoms
 from .frame import Frame
@@ -48,7 +49,7 @@ def _is_chosen(atoms: tuple[Atom, ...]) -> bool:
 
 def _choice(frame: Frame, node: ast.expr, atoms: tuple[Atom, ...]) -> Atom:
     """One symbol for a dtype that is picked once: whatever is cast to it has the same dtype in every run."""
-    text = ast.unparse(node)[:MAX_TEXT]
+    text = text_of(node)[:MAX_TEXT]
     named = frozenset(atom.dtype for atom in atoms if atom.dtype is not None)
     source = frame.source(node, f"{text} is given")
     return Atom(symbol=text, role=Role.EXPRESSION, source=source, expression=node, candidates=named)
@@ -71,7 +72,7 @@ def moved(frame: Frame, node: ast.expr, operands: list[NodeValue], named: Named)
         if value.kind is Kind.TENSOR:
             return Value(Kind.TENSOR, value.atoms, scalar=scalar)
         if not _is_device(item, value):
-            named_so = "dtype" in ast.unparse(item).lower()
+            named_so = "dtype" in text_of(item).lower()
             return Value(Kind.TENSOR, dtype_atoms(frame, item) if named_so else (), scalar=scalar)
     if any(key == "**" for key, _, _ in named):
         return Value(Kind.TENSOR, scalar=scalar)
@@ -81,5 +82,5 @@ def moved(frame: Frame, node: ast.expr, operands: list[NodeValue], named: Named)
 def _is_device(node: ast.expr, value: Value) -> bool:
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str | int | bool)
-    text = ast.unparse(node).lower()
+    text = text_of(node).lower()
     return value.kind is Kind.NUMBER or any(word in text for word in ("device", "cuda", "rank", "gpu"))

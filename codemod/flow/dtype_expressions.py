@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 
 from ..python.names import ModuleNames
+from ..python.scopes import text_of
 from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
 from ..torch.dtypes import HALVES, TORCH_DTYPES, Dtype, as_dtype
@@ -46,7 +47,7 @@ def _is_imported_dtype(frame: Frame, node: ast.Name) -> bool:
 def dtype_atoms(frame: Frame, node: ast.expr) -> tuple[Atom, ...]:
     """The atoms of ``dtype=<node>``, where the interpretation itself knows no value for it."""
     written = written_dtype(frame, node)
-    text = ast.unparse(node)[:MAX_TEXT]
+    text = text_of(node)[:MAX_TEXT]
     source = Source(frame.module.document.path, node, f"{text} is given")
     if written is not None:
         return (Atom(written, source=source, made=Made.CAST),)

@@ -9,13 +9,13 @@ from dataclasses import replace
 from ..python.names import ModuleNames
 from ..python.paths import Guard
 from ..python.settings_objects import may_hold_settings
+from ..source.child_fields import within
 from ..source.project import Project
 from .lattice import Value
 
 Facts = frozenset[tuple[str, bool]]
 """Texts that are true or false."""
-_OPERATORS = (ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop)
-LASTING = (*_OPERATORS, ast.Name, ast.Attribute, ast.Constant, ast.expr_context)
+LASTING = (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Name, ast.Attribute, ast.Constant)
 """What tests are made of that come out the same each time."""
 
 
@@ -31,11 +31,19 @@ def lasting_facts(project: Project, module: ModuleNames, test: ast.expr, holds: 
 
 def _lasting_facts(project: Project, asked: tuple[ModuleNames, ast.expr, bool]) -> Facts:
     module, test, holds = asked
-    if not all(isinstance(node, LASTING) for node in ast.walk(test)):
-        return frozenset()
-    named = [node for node in ast.walk(test) if isinstance(node, ast.Name | ast.Attribute)]
-    kept = all(_stays(project, module, node) for node in named if module.parents[node] not in named)
-    return frozenset(Guard(test, holds).facts) if kept and named else frozenset()
+    return frozenset(Guard(test, holds).facts) if project.memo(_lasts, (module, test)) else frozenset()
+
+
+def _lasts(project: Project, asked: tuple[ModuleNames, ast.expr]) -> bool:
+    """Whether a test comes out the same each time."""
+    module, test = asked
+    nodes = within(test)
+    named = [node for node in nodes if isinstance(node, ast.Name | ast.Attribute)]
+    return (
+        bool(named)
+        and all(isinstance(node, LASTING) for node in nodes)
+        and all(_stays(project, module, node) for node in named if module.parents[node] not in named)
+    )
 
 
 def _stays(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from .names import ModuleNames, attribute_chain
+from .scopes import text_of
 
 LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
 Loops = (ast.For, ast.AsyncFor, ast.While)
@@ -47,13 +48,13 @@ def _facts(test: ast.expr, holds: bool) -> Iterator[tuple[str, bool]]:
     elif isinstance(test, ast.NamedExpr):
         yield from _facts(test.target, holds)
     else:
-        yield ast.unparse(test), holds
+        yield text_of(test), holds
 
 
 def _comparison(test: ast.Compare, holds: bool) -> tuple[str, bool]:
     operator, left, right = test.ops[0], test.left, test.comparators[0]
     negative = isinstance(operator, ast.NotEq | ast.IsNot | ast.NotIn)
-    sides = (ast.unparse(left), ast.unparse(right))
+    sides = (text_of(left), text_of(right))
     if isinstance(operator, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
         if sides[1] in ("None", "True", "False"):
             return sides[0], (holds == (sides[1] == "True")) != negative
