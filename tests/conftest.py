@@ -14,6 +14,9 @@ import pytest
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Small tensors gain nothing from threads, which wait for each other: twenty times the work where other tests run too.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 # Only the tests of the cache have one, each its own.
 os.environ["PRECFIX_NO_CACHE"] = "1"
 

@@ -45,15 +45,6 @@ LOSSES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small tensors gain nothing from threads, and other tests run beside."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def shadowed(program: Path) -> Findings:
     with Shadow(Places(str(program.parent))) as shadow:
         runpy.run_path(str(program), run_name="__main__")
