@@ -81,12 +81,18 @@ def _is_setting(project: Project, module: ModuleNames, item: Given) -> bool:
 
 
 def may_be_on(project: Project, scaler: Scaler) -> bool:
-    """Whether nothing that the project states leaves the scaler off in each of its runs."""
-    return all(
+    """Whether nothing that the project states leaves the scaler, or all that it scales, off in each of its runs."""
+    return is_used(project, scaler) and all(
         is_given(project, module, conditions_in(project, module).given(only_value(module, test) or test, holds))
         for module, test, holds in conditions_of(project, scaler)
         if not is_check(module, test)
     )
+
+
+def is_used(project: Project, scaler: Scaler) -> bool:
+    """Whether what the project states does not switch off all that the scaler scales; nothing seen counts as used."""
+    scales = scaler.uses_of("scale", "called")
+    return not scales or not all(is_switched_off(project, use.module, use.node) for use in scales)
 
 
 def is_given(project: Project, module: ModuleNames, asked: Iterable[Given]) -> bool:

@@ -29,6 +29,7 @@ IMAGES = ("pytorch", "pytorch-training", "pytorch-inference")
 """Images whose tags are releases of PyTorch, whoever builds them; those of NVIDIA have a month."""
 MONTHS = (("22.12", "2.0"), ("24.04", "2.4"))
 """NVIDIA's images up to a month hold releases before this one."""
+CODE = (".py", ".ipynb")
 NAMES = ("pytorch", "torch")
 OPEN = (">", "+", "≥", "newer", "higher", "later", "above", "latest", "at least", "minimum", "or greater")
 """What makes a version in a sentence a lower bound."""
@@ -38,10 +39,18 @@ def runs_older(project: Project, release: str, near: str) -> Place | None:
     """Where something says that ``near`` runs with a PyTorch before ``release``; None where nothing does."""
     wanted, folder = Version(release), directory_of(near)
     for place, below in project.fact(_hints):
-        above = directory_of(place.path)
+        above = project.memo(_speaks_for, place.path)
         if below <= wanted and (not above or folder == above or folder.startswith(f"{above}/")):
             return place
     return None
+
+
+def _speaks_for(project: Project, path: str) -> str:
+    """The folder that a sign speaks for: an image in a folder without code is how what is around it is installed."""
+    folder = directory_of(path)
+    is_apart = is_image(path.rpartition("/")[2].lower()) and folder.count("/") == 0
+    has_code = any(other.startswith(f"{folder}/") and other.endswith(CODE) for other in project.paths)
+    return "" if is_apart and not has_code else folder
 
 
 def broken_since(project: Project, release: str) -> frozenset[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from ...codemod.purpose.decided import decided, documented, settings_asked
-from ...codemod.purpose.given import is_check
+from ...codemod.purpose.given import is_check, is_used
 from ...codemod.purpose.regimes import conditions_of, speaks_of_precision
 from ...codemod.purpose.steps import function_scope
 from ...codemod.python.callers import CallSite, callers_of
@@ -27,7 +27,8 @@ MET = ("exists(", "isfile(", "is_file(", "isdir(", "is_dir(", "is_available(")
 
 def is_on(project: Project, scaler: Scaler) -> bool:
     """Whether defaults, launch lines and files leave the scaler on."""
-    return all(comes_out(project, module, test, holds) for module, test, holds in conditions_of(project, scaler))
+    tests = conditions_of(project, scaler)
+    return is_used(project, scaler) and all(comes_out(project, *item) for item in tests)
 
 
 def comes_out(project: Project, module: ModuleNames, test: ast.expr, holds: bool) -> bool:

@@ -26,11 +26,11 @@ norms that are taken too early, and a clip behind the step, which has no effect.
 
 Scalers that each stated run leaves off; `unscale_` anywhere earlier on the path, also inside a helper, unless a setting
 leaves it out in each stated run (`if CFG.unscale:`, which is false); a clip in a branch that excludes the scaled
-backward; functions that also run an unscaled `backward()` beside the scaled one; thresholds multiplied by
-`get_scale()`; norms of which only inf and NaN are tested; clipping by Fabric, Lightning or DeepSpeed, and by accelerate
-itself (a clip of torch behind `accelerator.backward` is flagged where a stated run computes in float16, and so is
-Lightning's `self.clip_gradients` between `manual_backward` and the optimizer's `step` where every trainer does:
-Lightning unscales in that step); a scaler that only ever runs under bfloat16 (see grad-scaler-under-bf16).
+backward; functions that also run an unscaled `backward()` beside the scaled one in some stated run; thresholds
+multiplied by `get_scale()`; norms of which only inf and NaN are tested; clipping by Fabric, Lightning or DeepSpeed, and
+by accelerate itself (a clip of torch behind `accelerator.backward` is flagged where a stated run computes in float16,
+and so is Lightning's `self.clip_gradients` between `manual_backward` and the optimizer's `step` where every trainer
+does: Lightning unscales in that step); a scaler that only ever runs under bfloat16 (see grad-scaler-under-bf16).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def check(project: Project) -> Iterator[Finding]:
 def _in_function(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:
     clips = [clip for clip in clips_of(project, step.module, step.function) if clip.call not in step.of("step")]
     norms = [*norms_of(project, step)]
-    if not (clips or norms) or _has_plain_backward(step):
+    if not (clips or norms) or _has_plain_backward(project, step):
         return
     scaled = [clip for clip in clips if _scaled_by(project, step, clip) is not None]
     late = [clip for clip in clips if _is_too_late(step, clip)]
@@ -150,7 +150,7 @@ def _is_behind_another_switch(step: ScalerStep, clip: ast.Call, scaled: Sequence
     return False
 
 
-def _has_plain_backward(step: ScalerStep) -> bool:
+def _has_plain_backward(project: Project, step: ScalerStep) -> bool:
     """Whether an unscaled ``backward()`` can run beside the scaled one: whose gradients are clipped is then open."""
     scales = step.of("scale")
     names = _scaled_names(step)
@@ -160,7 +160,8 @@ def _has_plain_backward(step: ScalerStep) -> bool:
         receiver = node.func.value
         inner = set(ast.walk(receiver))
         plain = not any(scale in inner for scale in scales) and ast.unparse(receiver) not in names
-        if plain and not (scales and all(exclusive(step.module, node, scale) for scale in scales)):
+        is_apart = bool(scales) and all(exclusive(step.module, node, scale) for scale in scales)
+        if plain and not is_apart and not is_switched_off(project, step.module, node):
             return bool(scales) or not _is_scaled_elsewhere(node)
     return False
 
