@@ -23,7 +23,7 @@ DEVICE = "is_available"
 
 
 def machine_answers(project: Project, module: ModuleNames, node: ast.expr) -> tuple[bool, bool] | None:
-    """The truth value of ``node`` with bfloat16 and without; None unless nothing but the machine decides between two."""
+    """The truth value of ``node`` with bfloat16 and without; None unless the machine alone decides between two."""
     first, second = (_only(trace(project, module, node, domain)) for domain in (WITH, WITHOUT))
     return (first, second) if isinstance(first, bool) and isinstance(second, bool) and first is not second else None
 
