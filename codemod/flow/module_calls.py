@@ -12,6 +12,7 @@ from ..torch.api import SAME_WEIGHTS, WEIGHT_CASTS
 from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS
 from ..torch.tables.libraries import FREE_INPUTS, Loaded, library_object
+from ..torch.weight_changes import takes_over
 from .alternatives import CHOSEN, applied_any
 from .bases import layer_of
 from .call_dtypes import Named, default_atom, given_atoms, moved
@@ -49,6 +50,8 @@ def on_module(
     if name == "append" and receiver.detail == TorchLayer("ModuleList"):
         return _appended(frame, node, receiver, positional)
     if name in LOOKING:
+        if name == "load_state_dict" and takes_over(node):
+            _forget_dtype(frame, node, receiver)
         return UNKNOWN_VALUE
     if name == "register_buffer":
         _register(frame, node, receiver, positional, named)
@@ -75,6 +78,15 @@ def on_module(
     part = attribute_value(frame, receiver, name)
     part = part if part.kind is Kind.MODULE else model_by_name(node.func)
     return forward(frame, node, part, positional, named) if part.kind is Kind.MODULE else UNKNOWN_VALUE
+
+
+def _forget_dtype(frame: Frame, node: ast.Call, receiver: Value) -> None:
+    """The weights have whatever dtype a state has from now on."""
+    assert isinstance(node.func, ast.Attribute)
+    forget(frame, node.func.value)
+    place = place_of(node.func.value)
+    if place is not None:
+        frame.put(place, replace(receiver, atoms=(), recast=()))
 
 
 def _appended(frame: Frame, node: ast.Call, container: Value, positional: list[NodeValue]) -> Value:

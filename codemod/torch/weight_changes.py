@@ -71,6 +71,12 @@ def moves_only(call: ast.Call) -> bool:
     return not any(word in text for word in ("dtype", "float", "half", "double"))
 
 
+def takes_over(call: ast.Call) -> bool:
+    """Whether the tensors of a state take the place of the weights: ``load_state_dict(state, assign=True)``."""
+    given = [*call.args[2:3], *(item.value for item in call.keywords if item.arg == "assign")]
+    return any(not isinstance(item, ast.Constant) or bool(item.value) for item in given)
+
+
 def _changes_items(loop: ast.For | ast.AsyncFor, name: str) -> bool:
     """Whether a loop over something of the model ``name`` may give it another dtype, or other parameters to train."""
     items = _items_of(loop, name)

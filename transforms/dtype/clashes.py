@@ -27,6 +27,7 @@ from ...codemod.torch.tables.operations import keeps_dtype
 from .follows import is_cast_to_the_other, is_only_for_prepared, readers
 from .islands import is_on_purpose
 from .other_casts import MOVING, is_cast_below, is_cast_on_the_way, is_device
+from .recast_elsewhere import is_recast_elsewhere
 
 
 class Family(Enum):
@@ -75,7 +76,7 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
             continue
         if meeting.mix == "promotes" and (is_cast_below(meeting) or is_only_for_prepared(project, meeting)):
             continue
-        if not is_proved(project, meeting):
+        if not is_proved(project, meeting) or is_recast_elsewhere(project, meeting):
             continue
         if not is_mistake(meeting) or is_cast_on_the_way(meeting):
             continue
