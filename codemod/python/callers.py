@@ -62,6 +62,13 @@ def _callers(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> Calle
 
 
 def _sites(project: Project, module: ModuleNames, function: FunctionNode, name: str) -> tuple[list[CallSite], bool]:
+    found, complete = project.memo(_sites_by_name, (module, name))
+    return [site for site in found if site.target.node is function], complete
+
+
+def _sites_by_name(project: Project, asked: tuple[ModuleNames, str]) -> tuple[list[CallSite], bool]:
+    """The calls in a file that reach any function of a name, and whether these are all: many classes may have one."""
+    module, name = asked
     found: list[CallSite] = []
     complete = True
     called: set[ast.AST] = set()
@@ -70,15 +77,17 @@ def _sites(project: Project, module: ModuleNames, function: FunctionNode, name: 
         target = called_function(project, module, call)
         if target is None:
             complete = False
-        elif target.node is function:
+        else:
             found.append(CallSite(module, call, target))
     references: list[ast.AST] = [*module.name_loads.get(name, []), *module.attribute_loads.get(name, [])]
     for node in references:
+        if node in called:
+            continue
         start = next((above for above in islice(module.ancestors(node), 2) if isinstance(above, ast.Call)), None)
-        target = started_function(project, module, start, node) if start is not None and node not in called else None
+        target = started_function(project, module, start, node) if start is not None else None
         if start is not None and target is not None:
             called.add(node)
-            found += [CallSite(module, start, target)] if target.node is function else []
+            found.append(CallSite(module, start, target))
     return found, complete and all(node in called for node in references)
 
 
