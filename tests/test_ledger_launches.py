@@ -482,3 +482,12 @@ def test_a_trainer_looked_up_by_its_name_makes_a_run_and_groups_of_hydra_are_non
         "bfloat16": "wins",
         "float16": "",
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "runs"), [("accelerate config default", 0), ("accelerate config", 0), ("accelerate launch config", 1)]
+)
+def test_what_sets_accelerate_up_launches_nothing(tmp_path: Path, line: str, runs: int) -> None:
+    config = 'import lightning\n\nfrom nets import Net\n\nlightning.Trainer(precision="bf16-mixed").fit(Net())\n'
+    found = read(tmp_path, {"config.py": config, "go.sh": f"{line}\n"})
+    assert sum(run.path == "go.sh" for run in found.runs) == runs

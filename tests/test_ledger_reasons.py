@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from precfix.codemod.outcome import MoveState
+from precfix.codemod.model import Place, Span
+from precfix.codemod.outcome import MoveState, RunMove
+from precfix.codemod.report.move_table import move_lines
 
 from .fixture_cases import all_rules
 from .test_moving import moved
@@ -141,3 +143,15 @@ def test_a_module_in_which_nothing_changes_is_no_row(tmp_path: Path) -> None:
     files = {"train.py": program, "conf/config.yaml": "mixed_precision: fp16\n", "test_submit.py": program}
     _, runs = moved(tmp_path, all_rules(), {**files, "requirements.txt": "torch>=2.4\naccelerate>=1.0\n"})
     assert {path: row.state for path, row in runs.items()} == {"train.py": MoveState.MOVED}
+
+
+def test_reasons_that_runs_have_in_common_are_told_once() -> None:
+    why, other = (Place("train.py", Span(3, 1, 3, 5), "it stays"),), (Place("b.py", Span(1, 1, 1, 5), "so does this"),)
+    moves = [
+        RunMove("train.py", "a.sh", row, "fp32", "fp32", MoveState.LEFT, reasons)
+        for row, reasons in ((1, why), (2, other), (3, why))
+    ]
+    lines = [
+        "".join(text for text, _ in line) for line in move_lines(moves, "bf16-mixed", "{}:{}".format, planned=True)
+    ]
+    assert [line.split()[0] for line in lines[2:-1]] == ["a.sh:1", "a.sh:3", "all", "train.py:3", "a.sh:2", "b.py:1"]

@@ -27,6 +27,8 @@ _MODULES = {
     "pdb": "python",
 }
 _SUBCOMMANDS = frozenset({"launch", "run", "exec", "model", "--", "python", "submit"})
+_SETTING_UP = frozenset({"config", "env", "test", "estimate-memory", "merge-weights", "tpu-config", "to-fsdp2"})
+"""What accelerate does instead of launching a program."""
 _SCRIPT = re.compile(r".*\.(?:py|sh|bash|slurm|sbatch)", re.DOTALL)
 _ARGUMENT_LIST = re.compile(
     r"[\"']?\$(?:[@*]|\{?\w*(?:ARG|OPT|FLAG|PARAM|CONFIG_?S\b)\w*|\{\w+\[[@*]\])", re.IGNORECASE
@@ -121,7 +123,8 @@ def _likely_script(words: list[str], last_launcher: int) -> int | None:
         if word.startswith("-") or word in _SUBCOMMANDS or is_argument_list(word) or "=" in word:
             continue
         if not _takes_value(words[index - 1]):
-            return index
+            sets_up = _base(words[last_launcher]) == "accelerate" and word in _SETTING_UP
+            return None if sets_up and index == last_launcher + 1 else index
         if fallback is None and word.startswith("$"):
             fallback = index
     return fallback

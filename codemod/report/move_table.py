@@ -66,16 +66,31 @@ def _shown(moves: Sequence[RunMove]) -> Iterator[RunMove]:
 
 
 def _rows(moves: Sequence[RunMove], where: Where) -> Iterator[OutputLine]:
+    moves = _grouped(moves)
     names = [_name(each, where) for each in moves]
     width = max(len(name) for name in [COLUMNS[0], *names])
     before = max(len(text) for text in [COLUMNS[1], *(each.before for each in moves)])
     after = max(len(text) for text in [COLUMNS[2], *(each.after for each in moves)])
     yield ((f"  {COLUMNS[0]:<{width}}  {COLUMNS[1]:<{before}}  {COLUMNS[2]}", "note"),)
-    for name, each in zip(names, moves, strict=True):
+    for name, each, following in zip(names, moves, [*moves[1:], None], strict=True):
         word, style = WORDS[each.state]
         yield (f"  {name:<{width}}  {each.before:<{before}}  {each.after:<{after}}  ", "text"), (word, style)
+        if following is not None and following.why == each.why:
+            continue
+        alike = sum(other.why == each.why for other in moves)
+        if each.why and alike > 1:
+            yield ((f"    all {alike} of them:", "note"),)
         for place in each.why:
             yield ((printable(f"    {where(place.path, place.span.row)} {place.message}"), "note"),)
+
+
+def _grouped(moves: Sequence[RunMove]) -> list[RunMove]:
+    """The runs with those beside each other that have the same reasons, which are then told once."""
+    first: dict[object, int] = {}
+    for number, each in enumerate(moves):
+        first.setdefault(each.why or number, number)
+    order = sorted(range(len(moves)), key=lambda number: (first[moves[number].why or number], number))
+    return [moves[number] for number in order]
 
 
 def _still(moves: Sequence[RunMove], where: Where) -> Iterator[OutputLine]:
