@@ -13,7 +13,7 @@ from ...source.project import Project
 from ..framework import FAMILIES
 from .code_declarations import code_declarations
 from .declarations import scopes_of
-from .followed import NOT_GIVEN
+from .followed import NOT_GIVEN, followed_in
 from .handed import Handed, handed_to
 from .left_open import is_left, left_switches, open_defaults
 from .loaded_files import serves_inference
@@ -210,7 +210,8 @@ def _code_of(project: Project, run: Run, code: Mapping[str, Sequence[Declaration
     for path in run.modules:
         told = code.get(path, ())
         named = path in run.configured
-        yield from (item for item in told if named or is_used(project, run.modules[0], path, item.span.row))
+        used = (item for item in told if named or is_used(project, run.modules[0], path, item.span.row))
+        yield from (followed_in(project, item, run.modules) for item in used)
 
 
 def _passed_on(scope: Scope, setting: Setting, handed: Sequence[Handed]) -> Iterator[Declaration]:

@@ -7,8 +7,8 @@ the row says which one, and through which calls.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ...outcome import Declaration
 from ...purpose.files import purpose_of
@@ -71,13 +71,32 @@ def _acting(project: Project) -> tuple[Acting, ...]:
 
 def _followed(project: Project) -> tuple[Declaration, ...]:
     found: dict[tuple[str, object], Declaration] = {}
-    for item in (*_switched(project), *followed_levels(project)):
+    for _, item in project.fact(_by_module):
         found.setdefault((item.path, item.span), item)
+    return tuple(sorted(found.values(), key=lambda item: (item.path, item.span, item.key)))
+
+
+def followed_in(project: Project, item: Declaration, modules: Collection[str]) -> Declaration:
+    """``item`` as it acts in these modules: a field that other programs of the project read says nothing there."""
+    ways = project.fact(_ways).get((item.path, item.span), ()) if item.feeds and item.role == "option" else ()
+    own = (other for module, other in ways if module in modules or not module)
+    return next(own, replace(item, regime="", condition="", feeds="") if ways else item)
+
+
+def _ways(project: Project) -> Mapping[tuple[str, object], Sequence[tuple[str, Declaration]]]:
+    found: dict[tuple[str, object], list[tuple[str, Declaration]]] = {}
+    for module, item in project.fact(_by_module):
+        found.setdefault((item.path, item.span), []).append((module, item))
+    return found
+
+
+def _by_module(project: Project) -> tuple[tuple[str, Declaration], ...]:
+    """Every place that gives a value, with the module in which that acts; what counts first comes first."""
+    found = [*_switched(project), *(("", item) for item in followed_levels(project))]
     for acting in sorted(project.fact(_acting), key=_serves_no_training):
         for knob in acting.knobs:
-            for item in _declared(acting, knob, knob.sources(project)):
-                found.setdefault((item.path, item.span), item)
-    return tuple(sorted(found.values(), key=lambda item: (item.path, item.span, item.key)))
+            found += ((acting.module.path, item) for item in _declared(acting, knob, knob.sources(project)))
+    return tuple(found)
 
 
 def _regions(project: Project) -> Iterator[Acting]:
@@ -149,7 +168,7 @@ def _serves_no_training(acting: Acting) -> bool:
     return purpose_of(acting.module.document.path).is_left_alone
 
 
-def _switched(project: Project) -> Iterator[Declaration]:
+def _switched(project: Project) -> Iterator[tuple[str, Declaration]]:
     """What switches regions on and off: ``--amp`` of a launch line, where code at the region reads it."""
     for region in autocasts(project):
         condition = condition_of(region)
@@ -169,7 +188,7 @@ def _switched(project: Project) -> Iterator[Declaration]:
                 continue  # the same word says which dtype, and is told for that
             decides = not (plain and source.picked_by) and not (asked and source.kind == "field")
             is_absent = source.kind == "flag" and source.entry is None
-            yield Declaration(
+            item = Declaration(
                 *(source.path, source.span, "torch", source.key),
                 "option"
                 if source.kind not in (*GIVEN, "constant") or (source.kind == "argument" and source.key in made)
@@ -179,6 +198,7 @@ def _switched(project: Project) -> Iterator[Declaration]:
                 condition,
                 f"feeds {ast.unparse(node)}, autocast ({region.module.path}:{row})",
             )
+            yield region.module.path, item
 
 
 def _switching(project: Project, region: Autocast) -> Iterator[tuple[ast.expr, bool, Source]]:
