@@ -280,14 +280,9 @@ def _any_of_batch(frame: Frame, node: ast.expr, base: Value) -> Value:
 
 
 def _yielded(frame: Frame, node: ast.expr, depth: int) -> Value:
-    assert isinstance(node, ast.Yield)
-    frame.yielded.append(evaluate(frame, node.value, depth) if node.value is not None else NUMBER_VALUE)
-    return UNKNOWN_VALUE
-
-
-def _yielded_from(frame: Frame, node: ast.expr, depth: int) -> Value:
-    assert isinstance(node, ast.YieldFrom)
-    frame.yielded.append(element_of(node.value, evaluate(frame, node.value, depth)))
+    assert isinstance(node, ast.Yield | ast.YieldFrom)
+    value = evaluate(frame, node.value, depth) if node.value is not None else NUMBER_VALUE
+    frame.yielded.append(element_of(node.value, value) if isinstance(node, ast.YieldFrom) else value)
     return UNKNOWN_VALUE
 
 
@@ -344,7 +339,7 @@ _HANDLERS: dict[type[ast.expr], Callable[[Frame, ast.expr, int], Value]] = of_bo
         ast.SetComp: _comprehension,
         ast.DictComp: _mapping,
         ast.Yield: _yielded,
-        ast.YieldFrom: _yielded_from,
+        ast.YieldFrom: _yielded,
         ast.Slice: _constant,
     }
 )

@@ -113,12 +113,11 @@ def _report(
     }
     for member in run.members:
         for setting in member.scope.effective():
-            if setting.key.role == "context" or setting.kind == "section":
+            is_told = (setting.place.path, setting.place.span.row, setting.name) in followed  # as what feeds a call
+            if setting.key.role == "context" or setting.kind == "section" or is_told:
                 continue
-            if (setting.place.path, setting.place.span.row, setting.name) in followed:
-                continue  # told already as what feeds the script's call
-            if any(item.setting is setting for item in member.handed):
-                handed = [item for item in member.handed if item.setting is setting]
+            handed = [item for item in member.handed if item.setting is setting]
+            if handed:
                 entries += [_handed(member, item, winner, weaker) for item in handed if _is_written(item)]
                 passed = list(_passed_on(member.scope, setting, handed))
                 entries += [RunEntry(each, member.link, "", "") for each in passed]

@@ -213,7 +213,7 @@ def _switching(project: Project, region: Autocast) -> Iterator[tuple[ast.expr, b
             yield switch.node, source.value is switch.opens, source
     made = made_if(project, region)
     for source in sources(project, *made) if made is not None else ():
-        if isinstance(source.value, bool) and source.kind in told and not source.is_guessed:
+        if made is not None and isinstance(source.value, bool) and source.kind in told and not source.is_guessed:
             yield made[1], source.value, source
     node = region.enabled_node if not found and made is None else None
     only, *others = trace(project, region.module, node, TESTS) if node is not None else (None,)

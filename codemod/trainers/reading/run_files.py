@@ -176,9 +176,8 @@ def constant_files(project: Project, path: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for document in project.python_documents_at([path]):
         for node in names_of(project, document).of_type(ast.Constant):
-            if _can_name(node):
-                named = file_named(project, path, node.value)
-                found |= {named: None} if named is not None else {}
+            named = file_named(project, path, _name_in(node)) if _name_in(node) else None
+            found |= {named: None} if named is not None else {}
     return tuple(found)
 
 
@@ -186,12 +185,14 @@ def naming_options(project: Project, asked: tuple[str, str]) -> list[frozenset[s
     """For each place where a module names a file the options whose default that is."""
     near, path = asked
     modules = [names_of(project, document) for document in project.python_documents_at([near])]
-    named = [(module, node) for module in modules for node in module.of_type(ast.Constant) if _can_name(node)]
-    return [options_of(module, node) for module, node in named if file_named(project, near, node.value) == path]
+    named = [(module, node) for module in modules for node in module.of_type(ast.Constant) if _name_in(node)]
+    return [options_of(module, node) for module, node in named if file_named(project, near, _name_in(node)) == path]
 
 
-def _can_name(node: ast.Constant) -> bool:
-    return isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS) and len(node.value) < MAX_NAME
+def _name_in(node: ast.Constant) -> str:
+    """The name of a configuration file that a string is; "" for others."""
+    name = node.value if isinstance(node.value, str) and len(node.value) < MAX_NAME else ""
+    return name if name.endswith(CONFIG_ENDINGS) else ""
 
 
 def options_of(module: ModuleNames, node: ast.Constant) -> frozenset[str]:
