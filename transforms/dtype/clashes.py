@@ -27,7 +27,7 @@ from ...codemod.torch.tables.operations import keeps_dtype
 from .follows import is_cast_to_the_other, is_only_for_prepared, readers
 from .islands import is_on_purpose
 from .other_casts import MOVING, is_cast_below, is_cast_on_the_way, is_device
-from .recast_elsewhere import is_recast_elsewhere
+from .recast_elsewhere import is_given_in_float32, is_recast_elsewhere
 
 
 class Family(Enum):
@@ -197,7 +197,7 @@ def _is_never_half(project: Project, meeting: Meeting) -> bool:
     """``def f(x, dtype=torch.float32)``: all that is known to be passed for the dtype that was meant is wider."""
     said, module = meeting.meant.atom.expression, meeting.module
     if not isinstance(said, ast.Name):
-        return False
+        return isinstance(said, ast.Attribute) and is_given_in_float32(project, meeting, said)
     bindings = [item for item in module.scope_of(meeting.node).lookup(said.id) if item.kind == "parameter"]
     found = {value for item in bindings for value in constants_of(project, module, item) if isinstance(value, Dtype)}
     return bool(found) and found.isdisjoint(HALVES)

@@ -62,6 +62,8 @@ def _message(meeting: Meeting) -> str:
     odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
     if meeting.odd.node is meeting.meant.node:
         return f"{odd} is float32 on one path and can be 16-bit on another: this raises outside of autocast"
+    if meeting.applied is not None and meeting.odd.atom in meeting.applied.atoms:
+        return f"{meant} is float32 here and meets {odd}, which can be 16-bit: this raises outside of autocast"
     return f"{odd} is float32 here and meets {meant}, which can be 16-bit: this raises outside of autocast"
 
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from ...codemod.flow.classes import ProjectClass
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Made
+from ...codemod.python.callers import callers_of
 from ...codemod.python.functions import called_function, lineage
-from ...codemod.python.names import ModuleNames, attribute_chain
-from ...codemod.python.paths import function_of
+from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
+from ...codemod.python.paths import function_of, position
 from ...codemod.source.project import Project
 from ...codemod.torch.weight_changes import moves_only, takes_over
 
@@ -37,7 +38,7 @@ def _casts(module: ModuleNames) -> Iterator[tuple[ast.Call, list[str]]]:
     """The calls that may give a module another dtype, each with the names of what they are methods of."""
     for name in CASTING:
         for call in module.calls_by_name.get(name, ()):
-            owner = attribute_chain(call.func.value) if isinstance(call.func, ast.Attribute) else None
+            owner = _owner(call)
             is_idle = moves_only(call) if name == "to" else name == CASTING[-1] and not takes_over(call)
             if owner and not is_idle:
                 yield call, owner
@@ -111,3 +112,32 @@ def _is_cast_in_helper(project: Project, meeting: Meeting, call: ast.Call, calle
     return target is not None and any(
         owner[0] in names and function_of(target.module, cast) is target.node for cast, owner in _casts(target.module)
     )
+
+
+def is_given_in_float32(project: Project, meeting: Meeting, said: ast.Attribute) -> bool:
+    """``vae.dtype`` of a parameter, where each caller casts what it passes to float32: ``vae.to(torch.float32)``."""
+    function = function_of(meeting.module, said) if said in meeting.module.parents else None
+    if not isinstance(function, FunctionNode) or not isinstance(said.value, ast.Name) or said.attr != "dtype":
+        return False
+    name, callers = said.value.id, callers_of(project, meeting.module, function)
+    given = [(site, site.target.arguments(site.call).get(name)) for site in callers.sites]
+    return (
+        bool(given)
+        and callers.complete
+        and all(item is not None and _is_wide_before(site.module, site.call, item) for site, item in given)
+    )
+
+
+def _is_wide_before(module: ModuleNames, call: ast.Call, given: ast.expr) -> bool:
+    """Whether the last cast of what is passed, above the call, is one to float32."""
+    chain, function = attribute_chain(given), function_of(module, call)
+    floats = [item for item in module.calls_inside.get((function, "float"), ()) if _owner(item) == chain]
+    casts = [item for item, owner in _casts(module) if owner == chain and function_of(module, item) is function]
+    above = [item for item in (*casts, *floats) if position(item) < position(call)]
+    last = max(above, key=position, default=None)
+    words = [*last.args, *(item.value for item in last.keywords)] if last is not None else []
+    return last in floats or any(module.qualified(word) in ("torch.float32", "torch.float") for word in words)
+
+
+def _owner(call: ast.Call) -> list[str] | None:
+    return attribute_chain(call.func.value) if isinstance(call.func, ast.Attribute) else None
