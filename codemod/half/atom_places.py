@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 
 from ..flow.lattice import Atom, Source
 from ..model import Place
+from ..purpose.decided import stated_values
+from ..purpose.given import is_given
 from ..purpose.proved_reach import can_run
-from ..python.names import names_of
+from ..python.conditions import conditions_in
+from ..python.names import ModuleNames, names_of
 from ..source.project import Project
+from ..torch.dtype_values import scenarios_of
+from ..torch.dtypes import Dtype, Given
 
 MAX_STEPS = 4
 """Steps of one evidence chain that are shown."""
@@ -32,6 +38,31 @@ def steps_can_run(project: Project, atoms: Iterable[Atom]) -> bool:
         if module is not None and step.node in module.parents and not can_run(project, module, step.node):
             return False
     return True
+
+
+def may_be_chosen(project: Project, atom: Atom, dtype: Dtype) -> bool:
+    """Whether a run that the project gives chooses a dtype: ``bfloat16`` where ``--mixed_precision bf16`` is asked for.
+
+    An option that is None by default leaves it to the configuration of the machine.
+    """
+    source, said = atom.source, atom.expression
+    document = project.document(source.path) if source is not None else None
+    if atom.dtype is not None or source is None or document is None or not isinstance(said, ast.Name):
+        return True
+    module = names_of(project, document)
+    bindings = module.scope_of(source.node).lookup(said.id) if source.node in module.parents else ()
+    found = [
+        (*each.given, *conditions_in(project, module).path_given(binding.node, binding.scope))
+        for binding in bindings
+        for each in scenarios_of(project, module, binding)
+        if each.value == dtype
+    ]
+    return not found or any(all(_is_open(project, module, item) for item in given) for given in found)
+
+
+def _is_open(project: Project, module: ModuleNames, item: Given) -> bool:
+    values = stated_values(project, module, item) or ()
+    return is_given(project, module, [item]) or any(source.value is None for source in values)
 
 
 def atom_places(project: Project, atoms: Iterable[Atom]) -> tuple[Place, ...]:

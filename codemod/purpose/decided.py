@@ -63,7 +63,7 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
             machine = of_machine(project, module, item)
             if machine is False:
                 return None
-            found = [] if machine else _values(project, module, item) or []
+            found = [] if machine else stated_values(project, module, item) or []
             if not found and not machine:
                 return None
             fitting = [source for source in found if fits(source.value, item)] or documented(project, module, item)
@@ -96,7 +96,7 @@ def has_run(project: Project, module: ModuleNames, node: ast.AST, known: Decided
 
 def is_ruled_out(project: Project, module: ModuleNames, item: Given) -> bool:
     """Whether the project states values for a setting, and a condition holds with none of them; tests of None aside."""
-    found = _values(project, module, item) if None not in item.values else None
+    found = stated_values(project, module, item) if None not in item.values else None
     return bool(found) and not any(fits(source.value, item) for source in found or ())
 
 
@@ -133,7 +133,7 @@ def of_machine(project: Project, module: ModuleNames, item: Given) -> bool | Non
     return item.equal if asked and holder is not None and asks_machine(project, holder, item.node) else None
 
 
-def _values(project: Project, module: ModuleNames, item: Given) -> list[Source] | None:
+def stated_values(project: Project, module: ModuleNames, item: Given) -> list[Source] | None:
     """What the project states for a setting: what runs are given, else the defaults; None where nobody knows."""
     holder = _holder(project, module, item)
     if holder is None:

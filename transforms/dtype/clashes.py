@@ -12,7 +12,7 @@ from ...codemod.flow.frame import Autocasting, Meeting
 from ...codemod.flow.lattice import Atom, Made, Role
 from ...codemod.flow.seen_contradictions import contradiction
 from ...codemod.flow.seen_meetings import place_seen, seen_meetings
-from ...codemod.half.atom_places import MAX_STEPS, chain_of, steps_can_run
+from ...codemod.half.atom_places import MAX_STEPS, chain_of, may_be_chosen, steps_can_run
 from ...codemod.half.enclosed import can_be_inside
 from ...codemod.half.half_runs import HalfRun, half_runs
 from ...codemod.model import Place
@@ -161,6 +161,9 @@ def _of_run(project: Project, run: HalfRun) -> list[Meeting]:
 def is_proved(project: Project, meeting: Meeting) -> bool:
     """Whether a run comes to the meeting, and to what gave both operands their dtypes."""
     atoms = (meeting.odd.atom, meeting.meant.atom)
+    halves = [dtype for dtype in HALVES if dtype in meeting.meant.atom.candidates]
+    if halves and not any(may_be_chosen(project, meeting.meant.atom, dtype) for dtype in halves):
+        return False
     return is_reached(project, meeting.module, meeting.node) and steps_can_run(project, atoms)
 
 

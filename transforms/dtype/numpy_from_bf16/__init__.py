@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 from ....codemod.flow.lattice import Atom, Kind, Role
 from ....codemod.flow.results import BY_WEIGHTS
-from ....codemod.half.atom_places import atom_places, steps_can_run
+from ....codemod.half.atom_places import atom_places, may_be_chosen, steps_can_run
 from ....codemod.half.half_here import is_told_apart
 from ....codemod.half.integer_words import speaks_of_integers
 from ....codemod.model import Finding, Fix, Rule
@@ -79,7 +79,7 @@ def _of_dtype(project: Project, reading: Reading) -> Finding | None:
     atoms = reading.value.atoms if reading.value.kind is Kind.TENSOR else ()
     if any(atom.role is Role.RESULT for atom in atoms) or not steps_can_run(project, atoms):
         return None
-    guilty = [atom for atom in atoms if _is_bf16(atom)]
+    guilty = [atom for atom in atoms if _is_bf16(atom) and may_be_chosen(project, atom, BF16)]
     certain = bool(guilty) and all(atom.dtype == BF16 for atom in atoms)
     if not guilty or (not certain and is_told_apart(project, reading.module, reading.call)):
         return None
@@ -108,6 +108,8 @@ def _of_model(project: Project, reading: Reading) -> Finding | None:
     if is_named_part(reading.module, reading.tensor):
         return None
     if is_told_apart(project, reading.module, reading.call) or not steps_can_run(project, (atom,)):
+        return None
+    if not may_be_chosen(project, atom, BF16):
         return None
     name, model = name_of(reading.tensor), name_of(atom.expression)
     when = "computes" if atom.candidates == {BF16} else "can compute"

@@ -12,7 +12,7 @@ from enum import Enum
 from ....codemod.flow.classes import ProjectClass, is_torch_module
 from ....codemod.flow.frame import Application, Autocasting
 from ....codemod.flow.lattice import Atom, Kind, Made, Role, Value
-from ....codemod.half.atom_places import atom_places, steps_can_run
+from ....codemod.half.atom_places import atom_places, may_be_chosen, steps_can_run
 from ....codemod.half.half_here import Half, half_here
 from ....codemod.model import Place
 from ....codemod.purpose.entered import regions_around
@@ -112,10 +112,11 @@ def _device(project: Project, item: Application) -> str:
 
 def _of_atoms(project: Project, node: ast.expr, value: Value) -> HalfOperand | None:
     atoms = value.atoms if value.kind is Kind.TENSOR else ()
-    guilty = [atom for atom in atoms if _dtypes_of(atom)]
+    found = [(atom, dtypes) for atom in atoms if (dtypes := _dtypes_of(project, atom))]
+    guilty = [atom for atom, _ in found]
     if not guilty or not steps_can_run(project, guilty):
         return None
-    dtypes = frozenset(dtype for atom in guilty for dtype in _dtypes_of(atom))
+    dtypes = frozenset(dtype for _, each in found for dtype in each)
     certain = len(guilty) == len(atoms) and all(atom.dtype is not None for atom in guilty)
     symbol = next((atom.symbol for atom in guilty if atom.role is Role.EXPRESSION), "")
     autocast = all(atom.made is Made.AUTOCAST or atom.role is Role.AUTOCAST for atom in guilty)
@@ -123,9 +124,10 @@ def _of_atoms(project: Project, node: ast.expr, value: Value) -> HalfOperand | N
     return HalfOperand(node, dtypes, origin, atom_places(project, guilty), symbol)
 
 
-def _dtypes_of(atom: Atom) -> frozenset[Dtype]:
+def _dtypes_of(project: Project, atom: Atom) -> frozenset[Dtype]:
+    """The 16-bit dtypes of an atom that some run which the project gives chooses."""
     named = atom.candidates if atom.dtype is None else frozenset({atom.dtype})
-    return named & frozenset(HALVES)
+    return frozenset(dtype for dtype in named & frozenset(HALVES) if may_be_chosen(project, atom, dtype))
 
 
 def _is_open(value: Value) -> bool:
