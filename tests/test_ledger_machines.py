@@ -110,3 +110,13 @@ def test_a_choice_of_the_machine_is_said_to_be_left(
 def test_a_dtype_that_the_machine_decides_is_followed_through_self(tmp_path: Path, kind: str, expected: str) -> None:
     found = read(tmp_path, {"loop.py": KEPT.format(kind=kind)})
     assert [run.shown for run in (*found.runs, *found.elsewhere)] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [("wanted()", MoveState.LEFT), ("torch.bfloat16", MoveState.THERE)],
+)
+def test_a_region_of_which_nobody_can_tell_the_dtype_is_named(tmp_path: Path, kind: str, state: MoveState) -> None:
+    program = KEPT.format(kind=kind).replace("import torch", "import torch\nfrom other import wanted", 1)
+    _, runs = moved(tmp_path, all_rules(), {"train.py": program}, "bf16-mixed")
+    assert runs["train.py"].state is state

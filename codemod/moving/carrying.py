@@ -14,7 +14,9 @@ from ..outcome import Declaration, MoveState, Report, RunEntry, RunMove, RunRepo
 from ..purpose.files import is_test, purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
-from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype
+from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype, as_dtype
+from ..trainers.reading.auditing import ELSEWHERE
+from ..trainers.reading.code_declarations import TORCH
 from ..trainers.reading.followed import BY_MACHINE
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.stated_apex import FLOAT16_ALONE
@@ -31,6 +33,7 @@ SCALER_UNDER_BF16 = "PF101"
 OFF = "mixed precision is declared off for this run"
 NOT_ON = "nothing switches mixed precision on for this run"
 NO_REGION = "no region was found that this is for, see what computes in float16"
+NOT_FOLLOWED = "it cannot be followed what that is, see what the run computes in"
 BY_HAND = "no automatic edit is known, change it by hand"
 WORD = re.compile(r"[a-z0-9]+")
 SET, DEFAULTS = ("entry", "flag", "variable", "argument"), ("option", "fallback")
@@ -269,12 +272,23 @@ def _stated(each: Verdict, target: Target) -> list[Place]:
         named = (item for item in told if named_by(item) in others)
         found = [item for item in named if item.role in SET or (item.role in DEFAULTS and not item.feeds)]
         found += [item for item in told if FP16 in others and _scales(item)]
+        found = found or [item for item in told if others and each.pair.is_run and _is_not_followed(item)]
     alike = {(item.key, item.value) if BY_MACHINE in item.value else item: item for item in reversed(found)}
     kept = (item for item in found if item in alike.values())  # each test of the machine once
     return [Place(item.path, item.span, f"{item.key} is {item.value}: {_reason(item)}") for item in kept]
 
 
+def _is_not_followed(item: Declaration) -> bool:
+    """Whether a trainer or a region is given something of which nobody can tell what it is."""
+    if item.role != "compute" or item.regime:
+        return False
+    is_open = item.framework == TORCH and not isinstance(as_dtype(item.value.partition(" (")[0]), Dtype)
+    return item.value == ELSEWHERE or (item.key == "autocast" and is_open)
+
+
 def _reason(item: Declaration) -> str:
+    if _is_not_followed(item):
+        return NOT_FOLLOWED
     if item.regime == FP32:
         return OFF
     return NO_REGION if item.role == "scaler" else BY_HAND
