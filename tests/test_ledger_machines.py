@@ -120,3 +120,34 @@ def test_a_region_of_which_nobody_can_tell_the_dtype_is_named(tmp_path: Path, ki
     program = KEPT.format(kind=kind).replace("import torch", "import torch\nfrom other import wanted", 1)
     _, runs = moved(tmp_path, all_rules(), {"train.py": program}, "bf16-mixed")
     assert runs["train.py"].state is state
+
+
+SPLATTED = """
+import sys
+
+import pytorch_lightning as pl
+from mmengine import Config
+
+from nets import Net
+
+config = Config.fromfile(sys.argv[1])
+pl.Trainer({arguments}**config["trainer"]).fit(Net())
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown", "state"),
+    [("", "unknown", MoveState.LEFT), ('precision="bf16-mixed", ', "bf16-mixed", MoveState.THERE)],
+)
+def test_a_trainer_that_is_passed_its_settings_unseen_is_named(
+    tmp_path: Path, arguments: str, shown: str, state: MoveState
+) -> None:
+    files = {
+        "train.py": SPLATTED.format(arguments=arguments),
+        "conf/a.py": "trainer = dict(precision=16)\n",
+        "go.sh": "python train.py conf/a.py\n",
+        "requirements.txt": "pytorch-lightning>=2.1\ntorch>=2.4\n",
+    }
+    assert list(said(read(tmp_path / "read", files).runs).values()) == [shown]
+    _, runs = moved(tmp_path / "moved", all_rules(), files, "bf16-mixed")
+    assert runs["go.sh"].state is state

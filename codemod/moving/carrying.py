@@ -15,9 +15,9 @@ from ..purpose.files import is_test, purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype, as_dtype
-from ..trainers.reading.auditing import ELSEWHERE
 from ..trainers.reading.code_declarations import TORCH
 from ..trainers.reading.followed import BY_MACHINE
+from ..trainers.reading.left_open import ELSEWHERE
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.stated_apex import FLOAT16_ALONE
 from ..trainers.writing.transactions import STAYS
@@ -33,7 +33,7 @@ SCALER_UNDER_BF16 = "PF101"
 OFF = "mixed precision is declared off for this run"
 NOT_ON = "nothing switches mixed precision on for this run"
 NO_REGION = "no region was found that this is for, see what computes in float16"
-NOT_FOLLOWED = "it cannot be followed what that is, see what the run computes in"
+NOT_FOLLOWED = "what that is cannot be followed, see what the run computes in"
 BY_HAND = "no automatic edit is known, change it by hand"
 WORD = re.compile(r"[a-z0-9]+")
 SET, DEFAULTS = ("entry", "flag", "variable", "argument"), ("option", "fallback")

@@ -15,7 +15,7 @@ from .code_declarations import code_declarations
 from .declarations import scopes_of
 from .followed import NOT_GIVEN, followed_in
 from .handed import Handed, handed_to
-from .left_open import is_left, left_switches, open_defaults
+from .left_open import ELSEWHERE, is_left, left_switches, open_defaults, passed_together
 from .loaded_files import serves_inference
 from .run_code import is_used
 from .run_members import Member, Run
@@ -26,7 +26,6 @@ from .scopes import NULL, Scope, Setting, TextOrigin
 from .stated_shell import stated_in_texts
 from .stated_words import SHOWN, text_of
 
-ELSEWHERE = "decided elsewhere"
 OFF = "false"
 UNKNOWN = "unknown"
 OF_ANYBODY = ("torch", "shell")
@@ -157,6 +156,8 @@ def _report(
     switches = left_switches(run, own, left) if winner is None and not default else ""
     if switches and regime not in ("fp32", UNKNOWN):
         default, other = UNKNOWN, f"{regime} where {switches} is on"
+    if regime == UNKNOWN:
+        entries += [RunEntry(item, member.link, "", "") for member, item in passed_together(run)]
     if regime != UNKNOWN and default != UNKNOWN:
         effective["compute"] = WORDS_OF_FAMILY[FAMILIES[default or regime]]
     place, values = (run.place.path, run.place.span.row), tuple(sorted(effective.items()))

@@ -8,8 +8,12 @@ from dataclasses import replace
 from ...outcome import Declaration
 from ...source.project import Project
 from .opened_files import Started, left_to_file
-from .run_members import Run
+from .run_members import Member, Run
 from .run_settings import strongest_switches
+from .scopes import CodeOrigin
+from .stated_words import text_of
+
+ELSEWHERE = "decided elsewhere"
 
 
 def open_defaults(project: Project, run: Run, items: Iterable[Declaration]) -> dict[Declaration, Declaration]:
@@ -34,6 +38,20 @@ def left_switches(run: Run, items: Sequence[Declaration], left: Mapping[Declarat
         if all(item.role == "option" for item in given):
             keys |= {item.key: None for item in told if item.condition == condition}
     return " and ".join(keys)
+
+
+def passed_together(run: Run) -> Iterator[tuple[Member, Declaration]]:
+    """``Trainer(**config["trainer"])``: the setting that decides is among what a call is passed unseen."""
+    for member in run.members:
+        scope = member.scope
+        leading = next((key for key in scope.framework.keys if key.means and key.arguments), None)
+        unseen = [item.value for item in scope.call.keywords if item.arg is None] if scope.call is not None else []
+        is_silent = not any(item.key.means for item in scope.settings)
+        if scope.kind == "call" and scope.is_open and is_silent and unseen and leading is not None:
+            assert isinstance(scope.origin, CodeOrigin)
+            span = scope.origin.module.document.span(unseen[0])
+            key = f"**{text_of(unseen[0])}"
+            yield member, Declaration(scope.path, span, scope.framework.id, key, leading.role, ELSEWHERE)
 
 
 def is_left(run: Run) -> bool:
