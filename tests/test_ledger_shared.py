@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from precfix.codemod.outcome import MoveState
+
+from .fixture_cases import all_rules
 from .test_audited_runs import read, said
+from .test_moving import moved
 
 FIELDS = """
 from dataclasses import dataclass
@@ -70,3 +74,37 @@ def test_a_field_that_one_program_reads_decides_no_other(tmp_path: Path) -> None
     }
     assert shown["old.py"] in ("fp32", "unknown")
     assert shown.get("plain.py", "unknown") == "unknown"
+
+
+VALIDATES = """
+import argparse
+
+import torch
+from accelerate import Accelerator
+
+
+def log_validation(net, rows):
+    with torch.autocast("cuda"):
+        return net(rows).float()
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--mixed_precision", default=None, choices=["no", "fp16", "bf16"])
+accelerator = Accelerator(mixed_precision=parser.parse_args().mixed_precision)
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.AdamW(net.parameters())
+net, optimizer = accelerator.prepare(net, optimizer)
+accelerator.backward(net(torch.ones(2, 4).cuda()).sum())
+optimizer.step()
+log_validation(net, torch.ones(2, 4).cuda())
+"""
+
+
+def test_a_region_that_validates_does_not_decide_what_the_training_step_computes_in(tmp_path: Path) -> None:
+    files = {"train.py": VALIDATES, "go.sh": "accelerate launch train.py\n", "requirements.txt": "torch==2.7.1\n"}
+    assert said(read(tmp_path / "read", files).runs) == {"accelerate launch train.py": "unknown"}
+    report, runs = moved(tmp_path / "moved", all_rules(), files, "bf16-mixed")
+    assert runs["go.sh"].state is not MoveState.MOVED
+    assert not report.changes
+    given = {**files, "go.sh": "accelerate launch train.py --mixed_precision fp16\n"}
+    assert list(said(read(tmp_path / "given", given).runs).values()) == ["fp16-mixed"]

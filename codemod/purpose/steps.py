@@ -14,6 +14,8 @@ from ..torch.autocast import Autocast, autocasts_in, is_without_gradients, runs_
 
 EVALUATION_NAMES = ("eval", "valid", "test", "infer", "predict", "sample", "generate")
 """How the names of functions begin that evaluate, or words in them after an underscore."""
+VALIDATION = ("eval", "valid")
+"""How words begin of names of functions that look at what was learned, between steps or after them."""
 CONTEXT_WORDS = frozenset({"amp", "precision", "context", "ctx", "half", "fp16", "bf16"})
 """Words in the names of contexts, and of functions that make them, that may open an autocast region."""
 MAX_OTHERS = 100
@@ -158,6 +160,14 @@ def _target(statement: ast.stmt) -> ast.expr | None:
         return None
     chain = attribute_chain(statement.targets[0])
     return statement.targets[0] if chain is not None and (len(chain) == 1 or chain[0] == "self") else None
+
+
+def validates(item: Autocast) -> bool:
+    """Whether the function around a region is called like one that validates, and trains nothing itself."""
+    function = function_scope(item.module, item.node).node
+    name = getattr(function, "name", "").lower()
+    is_named = any(part.startswith(VALIDATION) for part in name.split("_")) and "train" not in name
+    return is_named and not item.module.calls_inside.get((function, "backward"))
 
 
 def carries_nothing_back(item: Autocast) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ...model import Span
 from ...outcome import Declaration
 from ...purpose.files import is_test
-from ...purpose.steps import carries_nothing_back
+from ...purpose.steps import carries_nothing_back, validates
 from ...purpose.training import training_modules
 from ...python.names import ModuleNames, names_of
 from ...python.options import speaking_options
@@ -91,7 +91,7 @@ def _regions(project: Project) -> Iterator[Declaration]:
         decided = machine_dtypes(project, item.module, item.dtype_node) if item.dtype_node is not None else None
         if told and decided == (BF16, FP32):
             regime, shown = MIXED[BF16], f"{BF16.name} {OR_FLOAT32}"
-        if document.path in trained and carries_nothing_back(item):
+        if document.path in trained and (carries_nothing_back(item) or validates(item)):
             regime = ""  # it says nothing of the training step beside it
         role = "compute"
         if item.switched_off:  # beside nothing else it says that a training step computes in float32
