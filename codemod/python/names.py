@@ -115,21 +115,19 @@ class ModuleNames(Indexed):
         chain = attribute_chain(node)
         if chain is None:
             return False
-        found = self.scope_of(node).lookup(chain[0])
-        if len(found) < 2:
+        bindings = self.scope_of(node).lookup(chain[0])
+        imports = [item for item in bindings if item.kind == "import"]
+        if not imports or len(bindings) < 2:
             return False
-        bindings = [item for item in found if not self._stands_in(item, chain[0])]
-        kinds = {"import" if binding.kind == "import" else "other" for binding in bindings}
-        targets = {binding.qualified for binding in bindings if binding.kind == "import"}
-        return len(kinds) > 1 or len(targets) > 1
+        targets = {item.qualified for item in imports}
+        others = (item for item in bindings if item.kind != "import")
+        return len(targets) > 1 or any(not self._stands_in(item, chain[0]) for item in others)
 
     def _stands_in(self, binding: Binding, name: str) -> bool:
         """``except ImportError: Trainer = None``: what stands in for a package that is not there, and cannot be called.
 
         torch may have another stand-in: nothing runs without it.
         """
-        if binding.kind == "import":
-            return False
         handler = next((item for item in self.ancestors(binding.node) if isinstance(item, ast.ExceptHandler)), None)
         missing = handler.type.id if handler is not None and isinstance(handler.type, ast.Name) else ""
         nothing = isinstance(binding.value, ast.Constant) and binding.value.value is None
