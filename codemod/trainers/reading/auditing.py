@@ -150,12 +150,7 @@ def _report(
         regime = "unknown" if left_out or any(map(_decides, deciding)) else regime_of_run(run, own)
     if regime == "unknown" and not left_out and all(map(_states_nothing, own)) and _are_off(said_here):
         regime = "fp32"
-    default, other = otherwise(run, own, regime) if winner is None else ("", "")
-    if winner is not None and winner.regime_without_bf16 not in ("", regime):
-        other = f"{winner.regime_without_bf16} where the machine has no bfloat16"
-    switches = left_switches(run, own, left) if winner is None and not default else ""
-    if switches and regime not in ("fp32", UNKNOWN):
-        default, other = UNKNOWN, f"{regime} where {switches} is on"
+    default, other = _besides(run, own, left, regime)
     if regime == UNKNOWN:
         entries += [RunEntry(item, member.link, "", "") for member, item in passed_together(run)]
     if regime != UNKNOWN and default != UNKNOWN:
@@ -164,6 +159,21 @@ def _report(
     infers = run.command is not None and only_launches_inference(place[0], run.command.script)
     trains = not infers and _trains(project, place[0], run.modules, entries)
     return RunReport(run.title, *place, regime, values, tuple(entries), other, default, trains)
+
+
+def _besides(
+    run: Run, own: Sequence[Declaration], left: Mapping[Declaration, Declaration], regime: str
+) -> tuple[str, str]:
+    """What a run computes in by default, where ``regime`` is not it, and what else it can compute in."""
+    winner = run.winner
+    if winner is not None:
+        other = winner.regime_without_bf16
+        return "", f"{other} where the machine has no bfloat16" if other not in ("", regime) else ""
+    default, other = otherwise(run, own, regime)
+    switches = left_switches(run, own, left) if not default else ""
+    if switches and regime not in ("fp32", UNKNOWN):
+        return UNKNOWN, f"{regime} where {switches} is on"
+    return default, other
 
 
 def _trains(project: Project, path: str, modules: Sequence[str], entries: Iterable[RunEntry]) -> bool:
