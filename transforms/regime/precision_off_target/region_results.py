@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -65,12 +65,14 @@ class Behind:
     conversions: dict[ast.Call, ModuleNames]
     passed: dict[ast.expr, ModuleNames]
     """What functions of libraries are passed that make arrays of it themselves."""
+    held: dict[tuple[ModuleNames, ast.AST], set[str]]
+    """The names in the functions that hold it."""
 
 
 def arrays_behind(project: Project, block: Block) -> Behind:
     """The places behind a block at which arrays are made."""
     spread = _Spread(project, block)
-    return Behind(spread.conversions, spread.passed)
+    return Behind(spread.conversions, spread.passed, spread.held)
 
 
 def block_of(project: Project, region: Autocast) -> Block:
@@ -98,7 +100,7 @@ class _Spread:
 
     def __init__(self, project: Project, block: Block) -> None:
         self._project = project
-        self._held: dict[tuple[ModuleNames, ast.AST], set[str]] = {}
+        self.held: dict[tuple[ModuleNames, ast.AST], set[str]] = {}
         self._returning: set[ast.AST] = set()
         self._waiting: deque[tuple[ModuleNames, ast.AST]] = deque()
         self._entered = {statement for _, statement in block}
@@ -111,14 +113,14 @@ class _Spread:
 
     def _add(self, module: ModuleNames, function: ast.AST, names: Iterable[str]) -> None:
         key, added = (module, function), set(names)
-        if is_test(module.path) or (key not in self._held and len(self._held) >= MAX_FUNCTIONS):
+        if is_test(module.path) or (key not in self.held and len(self.held) >= MAX_FUNCTIONS):
             return
-        if key not in self._held or not added <= self._held[key]:
-            self._held.setdefault(key, set()).update(added)
+        if key not in self.held or not added <= self.held[key]:
+            self.held.setdefault(key, set()).update(added)
             self._waiting.append(key)
 
     def _read(self, module: ModuleNames, function: ast.AST) -> None:
-        names = self._held[module, function]
+        names = self.held[module, function]
         nodes = list(ast.walk(function))
         for _ in range(PASSES):
             names |= {name for node in nodes for part in _parts(node) if _takes(part, names) for name in _given(part)}
@@ -269,7 +271,15 @@ def _given(node: ast.AST) -> Iterator[str]:
         elif is_stored:
             yield _chain(inner)
         elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in COLLECTING:
-            yield _chain(inner.func.value)
+            yield _chain(_holder(inner.func.value))
+
+
+def _holder(node: ast.expr) -> ast.expr:
+    """What holds a list: ``seen`` of ``seen["a"]`` and of ``seen.setdefault("a", [])``."""
+    while isinstance(node, ast.Subscript | ast.Call):
+        inner = node.value if isinstance(node, ast.Subscript) else node.func
+        node = inner.value if isinstance(node, ast.Call) and isinstance(inner, ast.Attribute) else inner
+    return node
 
 
 def _targets(node: ast.AST) -> Iterator[ast.AST]:
@@ -298,11 +308,15 @@ def _carries(node: ast.AST, names: set[str]) -> bool:
     """Whether what an expression gives may be a floating tensor, or hold one, of what ``names`` hold."""
     if _loses(node):
         return False
-    if isinstance(node, ast.Call) and _called(node) in names:
-        return True
-    if isinstance(node, ast.Name | ast.Attribute) and _chain(node) in names:
-        return True
-    return any(_carries(child, names) for child in ast.iter_child_nodes(node))
+    return is_result(node, names) or any(_carries(child, names) for child in ast.iter_child_nodes(node))
+
+
+def is_result(node: ast.AST, names: Collection[str]) -> bool:
+    """Whether an expression is one of these variables, or a call that gives what they hold."""
+    if isinstance(node, ast.Call):
+        return _called(node) in names
+    is_read = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+    return is_read and _chain(node) in names
 
 
 def _loses(node: ast.AST) -> bool:

@@ -20,6 +20,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtypes import HALVES
 from .region_results import CONVERTING, Block, arrays_behind, block_of, block_of_steps, is_conversion
+from .unproved_results import unproved_use
 
 
 def array_of_unknown(project: Project, region: Autocast) -> Place | None:
@@ -48,7 +49,8 @@ def _array(project: Project, block: Block) -> Place | None:
         if any(_may_be_half(each) for each in _values(project, item, given, value)):
             return _place(item.module, given)
     passed = ((module, item) for item, module in arrays.passed.items() if not speaks_of_integers(item))
-    return next((_place(module, item) for module, item in passed if _is_half(project, module, item)), None)
+    taken = next((_place(module, item) for module, item in passed if _is_half(project, module, item)), None)
+    return taken or unproved_use(project, block, arrays)
 
 
 def _place(module: ModuleNames, given: ast.expr) -> Place:

@@ -1,0 +1,312 @@
+"""What the results of an autocast region reach of which nobody knows that it takes bfloat16.
+
+Not a list of what does not: every use of a result has to be one that is known, else the move needs leave.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.flow.analysis import flow_of
+from ....codemod.flow.frame import OUTSIDE
+from ....codemod.flow.lattice import Kind, Value
+from ....codemod.half.integer_words import speaks_of_integers
+from ....codemod.model import Place
+from ....codemod.python.functions import called_function, class_of
+from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.python.paths import function_of, name_parts
+from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import HALVES, TORCH_DTYPES
+from .region_results import COLLECTING, LOSING, LOST, Behind, Block, is_conversion, is_result
+
+RAW = frozenset({
+    "__array__", "__dlpack__", "untyped_storage", "storage", "data_ptr", "tobytes", "numpy", "save", "plot", "hist",
+})  # fmt: skip
+"""Methods that give the bits of a tensor, or what a class of its own makes of it."""
+CLEARED = (LOSING - {"numpy", "type"}) | {"isnan", "isfinite", "id", "repr", "format", "hasattr", "callable"}
+"""Calls that take a tensor of any dtype and give nothing of it on."""
+SAYING = frozenset({
+    "backward", "manual_backward", "set_postfix", "set_description", "info", "debug", "warning", "error", "write",
+})  # fmt: skip
+"""Methods that only print or differentiate what they are given."""
+WRAPPING = frozenset({
+    "list", "tuple", "dict", "zip", "enumerate", "sum", "max", "min", "sorted", "reversed", "next", "iter", "abs",
+    "round", "set", "copy", "deepcopy", "chain", "defaultdict", "OrderedDict", "tqdm",
+})  # fmt: skip
+"""Functions of Python whose result holds what they are given."""
+TENSOR = frozenset({
+    "scale", "gather", "gather_for_metrics", "reduce", "all_reduce", "all_gather", "eq", "ne", "mul", "add", "sub",
+    "div", "matmul", "copy_", "view_as", "expand_as", "reshape_as", "type_as", "mul_", "add_", "sub_", "div_",
+    "index_add_", "scatter_", "masked_fill", "masked_scatter", "where", "dot", "mm", "bmm", "cross",
+})  # fmt: skip
+"""Methods of tensors, scalers and accelerators that take a tensor and give one."""
+PACKAGES = ("torch.", "torchvision.", "timm.", "einops.", "transformers.", "diffusers.", "peft.", "accelerate.")
+"""Packages that compute with bfloat16."""
+HANDED_OVER = ("torch.utils.dlpack", "torch.to_dlpack", "torch.save", "torchvision.utils.save_image")
+"""What of them hands a tensor to others."""
+MODELS = frozenset({
+    "loss", "criterion", "crit", "model", "net", "network", "head", "objective", "discriminator", "generator",
+    "encoder", "decoder",
+})  # fmt: skip
+"""Words of callables that compute with tensors, as a region itself does."""
+CONTAINERS = ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.Tuple
+MADE = ("collections.", "list", "dict", "set", "defaultdict", "deque", "torch.")
+THROUGH = (
+    ast.Tuple | ast.List | ast.Set | ast.Dict | ast.Starred | ast.Await | ast.UnaryOp | ast.BoolOp | ast.IfExp
+    | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.NamedExpr | ast.keyword
+)  # fmt: skip
+"""Nodes whose value holds what stands in them."""
+ENDING = (
+    ast.Compare | ast.FormattedValue | ast.comprehension | ast.For | ast.AsyncFor | ast.Return | ast.Yield
+    | ast.YieldFrom | ast.Expr | ast.Assert | ast.If | ast.While | ast.Raise | ast.Delete | ast.Slice | ast.withitem
+)  # fmt: skip
+"""Nodes that end the way of a value, or where it is followed by its name."""
+
+
+def unproved_use(project: Project, block: Block, behind: Behind) -> Place | None:
+    """The first use of a region's result of which it is not known that it takes bfloat16."""
+    return next(_Uses(project, block, behind).found(), None)
+
+
+class _Uses:
+    def __init__(self, project: Project, block: Block, behind: Behind) -> None:
+        self._project, self._held = project, behind.held
+        self._entered = {statement for _, statement in block}
+
+    def found(self) -> Iterator[Place]:
+        for (module, function), names in self._held.items():
+            for node in ast.walk(function):
+                if is_result(node, names) or self._computes_here(module, node):
+                    place = self._followed(module, node)
+                    if place is not None:
+                        yield place
+
+    def _computes_here(self, module: ModuleNames, node: ast.AST) -> bool:
+        """Whether a call of the block computes with a model: its result may have no name."""
+        if not isinstance(node, ast.Call) or _name(node.func) in CLEARED | WRAPPING | TENSOR | SAYING:
+            return False
+        if not self._is_entered(module, node):
+            return False
+        return bool(MODELS.intersection(name_parts(node.func)))
+
+    def _is_entered(self, module: ModuleNames, node: ast.AST) -> bool:
+        return not self._entered.isdisjoint(module.ancestors(node))
+
+    def _followed(self, module: ModuleNames, node: ast.AST) -> Place | None:
+        """Climb from a result to what takes it."""
+        way = [node]
+        while True:
+            parent = module.parents.get(way[-1])
+            step = self._step(module, way[-1], parent)
+            if step is None:
+                return None
+            if step is way[-1]:
+                return None if any(self._is_other(module, item) for item in way) else _place(module, way[-1], parent)
+            way.append(step)
+
+    def _step(self, module: ModuleNames, node: ast.AST, parent: ast.AST | None) -> ast.AST | None:
+        """The expression that holds the value next; None where it ends well; itself where nothing is known."""
+        if parent is None or isinstance(parent, ENDING):
+            return None
+        if isinstance(parent, ast.Attribute):
+            return self._of_attribute(module, node, parent)
+        if isinstance(parent, ast.Subscript):
+            return parent if node is parent.value and isinstance(parent.ctx, ast.Load) else None
+        if isinstance(parent, ast.IfExp) and node is parent.test:
+            return None
+        if isinstance(parent, ast.keyword):
+            call = module.parents.get(parent)
+            return self._taken(module, call, node) if isinstance(call, ast.Call) else None
+        if isinstance(parent, ast.Call):
+            return self._taken(module, parent, node)
+        if isinstance(parent, ast.BinOp):
+            other = parent.right if node is parent.left else parent.left
+            is_text = isinstance(other, ast.Constant) and isinstance(other.value, str)
+            return None if is_text else node if self._is_array(module, other) else parent
+        if isinstance(parent, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            return node if self._is_lost_in(module, parent) else None
+        return parent if isinstance(parent, THROUGH) else node
+
+    def _of_attribute(self, module: ModuleNames, node: ast.AST, parent: ast.Attribute) -> ast.AST | None:
+        call = module.parents.get(parent)
+        if not isinstance(parent.ctx, ast.Load):
+            return None
+        if not isinstance(call, ast.Call) or call.func is not parent:
+            if parent.attr in RAW:
+                return node
+            return (
+                parent
+                if parent.attr not in LOST
+                else _of_dtype(module, node, parent)
+                if parent.attr == "dtype"
+                else None
+            )
+        if parent.attr == "numpy" or parent.attr in CLEARED or parent.attr in COLLECTING:
+            return None
+        dtypes = [
+            TORCH_DTYPES.get(module.qualified(item) or "")
+            for item in (*call.args, *(each.value for each in call.keywords))
+        ]
+        stated = next((item for item in dtypes if item is not None), None)
+        if parent.attr in RAW or (parent.attr == "type" and not call.args) or _reinterprets(module, call):
+            return node
+        return None if stated is not None and stated not in HALVES else call
+
+    def _taken(self, module: ModuleNames, call: ast.Call, node: ast.AST) -> ast.AST | None:
+        """What becomes of an argument."""
+        name, qualified = _name(call.func), module.qualified(call.func) or ""
+        if call.func is node:
+            return call
+        if is_conversion(call):
+            return None if self._kind(module, node) is Kind.TENSOR else node
+        if qualified.startswith("numpy.") or qualified.startswith(HANDED_OVER):
+            return node
+        if qualified.startswith(PACKAGES):
+            return call
+        target = called_function(self._project, module, call)
+        if target is not None:
+            given = target.arguments(call).values()
+            return call if node in given and (target.module, target.node) in self._held else node
+        return self._taken_by_unknown(module, call, node, name, qualified)
+
+    def _taken_by_unknown(
+        self, module: ModuleNames, call: ast.Call, node: ast.AST, name: str, qualified: str
+    ) -> ast.AST | None:
+        is_logged = name == "log" and "loss" in _words(node)
+        if name in CLEARED | SAYING or is_logged or qualified.startswith(("logging.", "math.")):
+            return None
+        if name in WRAPPING:
+            return call
+        if name == "getattr":
+            asked = call.args[1] if call.args[1:] else None
+            return call if isinstance(asked, ast.Constant) and asked.value not in RAW else node
+        if isinstance(call.func, ast.Attribute):
+            if name in COLLECTING or name in ("insert", "appendleft", "setdefault"):
+                return None if self._is_container(module, call.func.value) else node
+            if name in TENSOR or self._kind(module, call.func.value) is Kind.TENSOR:
+                return call
+        is_used = not isinstance(module.parents.get(call), ast.Expr)
+        if not qualified and is_used and self._is_entered(module, call):
+            return call
+        if MODELS.intersection(name_parts(call.func)) or self._kind(module, call.func) is Kind.MODULE:
+            return call
+        owner = class_of(self._project, module, call.func)
+        return call if owner is not None and not _has_methods(owner[1].node) else node
+
+    def _is_lost_in(self, module: ModuleNames, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> bool:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return any(self._loses_sight(module, node, item) for item in targets)
+
+    def _loses_sight(self, module: ModuleNames, node: ast.stmt, target: ast.expr) -> bool:
+        """Whether a target is an array, a variable of all functions, or an attribute that is read elsewhere."""
+        if isinstance(target, ast.Tuple | ast.List):
+            return any(self._loses_sight(module, node, item) for item in target.elts)
+        if isinstance(target, ast.Subscript):
+            is_key = isinstance(target.slice, ast.Constant | ast.JoinedStr) and not isinstance(
+                getattr(target.slice, "value", ""), int
+            )
+            return not is_key and not self._is_container(module, target.value)
+        if isinstance(node, ast.AugAssign) and self._is_array(module, target):
+            return True
+        function = function_of(module, target)
+        if isinstance(target, ast.Name):
+            shared = (item for item in ast.walk(function) if isinstance(item, ast.Global | ast.Nonlocal))
+            return any(target.id in item.names for item in shared)
+        return isinstance(target, ast.Attribute) and self._is_read_elsewhere(module, function, target)
+
+    def _is_read_elsewhere(self, module: ModuleNames, function: ast.AST, target: ast.Attribute) -> bool:
+        chain = ".".join(attribute_chain(target) or ())
+        for document in self._project.python_documents((target.attr,)):
+            other = names_of(self._project, document)
+            for load in other.attribute_loads.get(target.attr, ()):
+                key = (other, function_of(other, load))
+                if ".".join(attribute_chain(load) or ()) != chain or chain not in self._held.get(key, ()):
+                    return True
+        return False
+
+    def _is_container(self, module: ModuleNames, node: ast.expr) -> bool:
+        """Whether something is a list, a dictionary or a tensor for all that is known of it."""
+        kind = self._kind(module, node)
+        if kind in (Kind.TENSOR, Kind.SEQUENCE, Kind.RECORD):
+            return True
+        if isinstance(node, ast.Call | ast.Subscript):
+            inner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+            inner = node.value if isinstance(node, ast.Subscript) else inner
+            return inner is not None and self._is_container(module, inner)
+        made = list(self._made(module, node))
+        return bool(made) and all(
+            isinstance(item, CONTAINERS)
+            or (isinstance(item, ast.Call) and (module.qualified(item.func) or _name(item.func)).startswith(MADE))
+            for item in made
+        )
+
+    def _made(self, module: ModuleNames, node: ast.expr) -> Iterator[ast.expr]:
+        """What a variable or an attribute is given."""
+        chain = attribute_chain(node) or []
+        if len(chain) == 1:
+            yield from (item.value for item in module.scope_of(node).lookup(chain[0]) if item.value is not None)
+        elif len(chain) == 2 and chain[0] == "self":
+            owner = module.scope_of(node).enclosing_class
+            for item in ast.walk(owner.node) if owner is not None else ():
+                if isinstance(item, ast.Assign) and any(attribute_chain(each) == chain for each in item.targets):
+                    yield item.value
+
+    def _is_array(self, module: ModuleNames, node: ast.expr) -> bool:
+        made = [node, *self._made(module, node)] if isinstance(node, ast.Name | ast.Attribute) else [node]
+        calls = (item for each in made for item in ast.walk(each) if isinstance(item, ast.Call))
+        return self._kind(module, node) is Kind.ARRAY or any(
+            (module.qualified(item.func) or "").startswith("numpy.") for item in calls
+        )
+
+    def _kind(self, module: ModuleNames, node: ast.AST) -> Kind:
+        return self._value(module, node).kind if isinstance(node, ast.expr) else Kind.UNKNOWN
+
+    def _value(self, module: ModuleNames, node: ast.expr) -> Value:
+        return flow_of(self._project).value_at(module, node, OUTSIDE)
+
+    def _is_other(self, module: ModuleNames, node: ast.AST) -> bool:
+        """Whether a value is known to have another dtype than the region's, or not to be a tensor."""
+        if not isinstance(node, ast.expr):
+            return False
+        value = self._value(module, node)
+        if value.kind in (Kind.NUMBER, Kind.DTYPE, Kind.MODULE) or speaks_of_integers(node):
+            return True
+        dtypes = {atom.dtype for atom in value.atoms} if value.kind is Kind.TENSOR else set()
+        return bool(dtypes) and None not in dtypes and dtypes.isdisjoint(HALVES)
+
+
+def _of_dtype(module: ModuleNames, node: ast.AST, dtype: ast.Attribute) -> ast.AST | None:
+    """What is made of a dtype: a tensor of the same one and a text fit, a comparison does not."""
+    parent = module.parents.get(dtype)
+    if isinstance(parent, ast.keyword | ast.FormattedValue):
+        return None
+    if isinstance(parent, ast.Call):
+        is_fitting = _name(parent.func) in ("to", "type", "print", "finfo", "zeros", "ones", "tensor", "str")
+        return None if is_fitting and "numpy" not in (module.qualified(parent.func) or "") else node
+    return node
+
+
+def _reinterprets(module: ModuleNames, call: ast.Call) -> bool:
+    """``out.view(torch.int16)``"""
+    return _name(call.func) == "view" and any((module.qualified(item) or "").startswith("torch.") for item in call.args)
+
+
+def _place(module: ModuleNames, node: ast.AST, parent: ast.AST | None) -> Place:
+    said = "what a result of the region reaches here is not known to take bfloat16"
+    return module.place(node, f"{ast.unparse(node)}: {said}")
+
+
+def _name(func: ast.expr) -> str:
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+
+
+def _words(node: ast.AST) -> set[str]:
+    """The words of the variables in an expression: what is called a loss is a single number."""
+    names = (item for item in ast.walk(node) if isinstance(item, ast.Name | ast.Attribute))
+    return {word for item in names for word in name_parts(item)}
+
+
+def _has_methods(owner: ast.AST) -> bool:
+    is_module = any("Module" in ast.unparse(base) for base in getattr(owner, "bases", ()))
+    return not is_module and any(isinstance(item, ast.FunctionDef) for item in getattr(owner, "body", ()))
