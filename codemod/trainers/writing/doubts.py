@@ -9,23 +9,21 @@ from itertools import pairwise
 from ...formats.shell_variables import NAMED, REFERENCE
 from ...formats.text import CommandLine
 from ...purpose.imports import connected_modules, reached_from
-from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.api import IN_8_BITS, QUANTIZING
 from ...torch.dtypes import FP32, HALVES, as_dtype
 from ..reading.declarations import scopes_of
 from ..reading.handed import handed_to
-from ..reading.known_readers import HANDED_FILES, is_open, reader_is_known
+from ..reading.known_readers import HANDED_FILES, reader_is_known
 from ..reading.program_files import file_named, files_matching, script_of, words_of_script
 from ..reading.recognition import plain_flag
 from ..reading.runs import runs_of
 from ..reading.scopes import CodeOrigin, Scope, TextOrigin
 from ..reading.stated_words import speaks
+from .handed_deepspeed import DEEPSPEED_FILES, STARTING, may_be_handed
 from .handed_values import asks_for_none, is_switched_off
 from .steps import Plan
 
-DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "ds_config")
-"""Flags that name a DeepSpeed file."""
 BITS = ("bits", "quantization_bit", "quant_bits")
 """Flags that say how many bits a weight has."""
 NARROW = ("2", "3", "4", "8")
@@ -33,8 +31,6 @@ QUANTIZING_FLAGS = (*QUANTIZING, "use_4bit", "use_8bit", "q_lora", "use_qlora")
 """Flags that ask for quantized weights."""
 MAX_MODULES = 200
 """How many files around a trainer are looked through for what loads its weights."""
-STARTING = (FileKind.SHELL, FileKind.ENV, FileKind.TEXT)
-"""Files that may set a variable for a script, or start it with words."""
 OF_HARDWARE = ("capability", "supported")
 """Words of tests that ask what a machine can do."""
 OFF_TODAY = "mixed precision is declared off here and nothing says that this run wants 16 bits"
@@ -150,9 +146,9 @@ def _setting(project: Project, name: str) -> Iterator[str]:
 
 
 def _strays(project: Project, scope: Scope, target: str) -> Iterator[str]:
-    """The DeepSpeed files with which somebody may start a trainer: no launch line says it, or a variable does."""
+    """The DeepSpeed files with which somebody may start a trainer: nothing that is followed says it or rules it out."""
     runs = (run for run in runs_of(project) if run.modules and any(member.scope is scope for member in run.members))
-    if scope.framework.id in HANDED_FILES and any(run.command is None or is_open(run.command) for run in runs):
+    if scope.framework.id in HANDED_FILES and any(may_be_handed(project, run) for run in runs):
         for item in scopes_of(project):
             is_file = item.kind == "file" and item.framework.id == "deepspeed"
             if is_file and item.regime not in (None, "fp32", target) and not reader_is_known(project, item):
