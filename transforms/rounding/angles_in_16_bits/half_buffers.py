@@ -30,6 +30,8 @@ from ....codemod.torch.weights import cast_dtype
 
 MAX_HOPS = 2
 SHARDING = "FullyShardedDataParallel"
+IGNORING = ("ignored_modules", "ignored_states", None)
+"""Arguments of FSDP that leave modules out, whose buffers it then leaves alone; None: ``**options``, which may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,10 @@ def _half_buffers(project: Project) -> dict[str, HalfBuffers]:
 def _sharded(project: Project, module: ModuleNames) -> Iterator[tuple[ProjectClass, HalfBuffers]]:
     """The classes of models that FSDP wraps with a policy whose ``buffer_dtype`` is a 16-bit one."""
     wraps = module.calls if SHARDING in module.document.text else ()
-    for call in (item for item in wraps if (resolve(project, module, item.func) or "").endswith(f".fsdp.{SHARDING}")):
+    for call in (item for item in wraps if not any(keyword.arg in IGNORING for keyword in item.keywords)):
+        is_fsdp = (resolve(project, module, call.func) or "").endswith(f".fsdp.{SHARDING}")
         policy = next((item.value for item in call.keywords if item.arg == "mixed_precision"), None)
-        made_by = creations_of(project, module, policy) if policy is not None else ()
+        made_by = creations_of(project, module, policy) if is_fsdp and policy is not None else ()
         dtypes = {_buffer_dtype(project, made.module, made.call) for made in made_by}
         dtype = dtypes.pop() if len(dtypes) == 1 else None
         models = creations_of(project, module, call.args[0]) if dtype and call.args else ()
