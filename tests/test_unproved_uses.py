@@ -128,3 +128,21 @@ def test_a_use_of_a_result_that_is_not_known_to_take_bfloat16_needs_leave(
     code = CODE.replace("USE", use.replace("; ", "\n            "))
     report, _ = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": "torch>=2.4\n"}, "bf16-mixed")
     assert bool(report.changes) == is_safe
+
+
+DEMANDS = (
+    ("assert out.dtype == torch.float16", False),
+    ("assert torch.is_autocast_enabled('cuda')", False),
+    ("print(TABLE[out.dtype])", False),
+    ("out.view(torch.int16)", False),
+    ("assert out.dtype in (torch.float16, torch.float32)", True),
+    ("print(out.dtype)", True),
+)
+
+
+@pytest.mark.parametrize(("use", "is_safe"), DEMANDS)
+def test_what_demands_float16_needs_leave_for_float32(use: str, is_safe: bool, tmp_path: Path) -> None:
+    report, _ = moved(
+        tmp_path, all_rules(), {"train.py": CODE.replace("USE", use), "requirements.txt": "torch>=2.4\n"}, "fp32"
+    )
+    assert bool(report.changes) == is_safe

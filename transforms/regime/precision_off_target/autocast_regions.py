@@ -26,6 +26,7 @@ from ....codemod.trainers.writing.doubts import OFF_TODAY
 from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
 from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step, is_unscaled_in
 from .branches import is_picked, picked_moves
+from .demanded_halves import demanded_half
 from .half_kernels import half_only_kernel
 from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, switches_of
@@ -43,7 +44,7 @@ def moves(project: Project) -> Iterator[Move]:
     if wanted is None:
         return
     for region in training_regions(project):
-        yield from _to_float32(project, region) if wanted == FP32 else _to_half(project, region, wanted)
+        yield from _doubted(project, region) if wanted == FP32 else _to_half(project, region, wanted)
     if wanted != FP32:
         yield from _switched_on(project)
     for item in fixed_in_model_code(project):
@@ -214,6 +215,13 @@ def _through_sources(project: Project, region: TrainingRegion, node: ast.expr, w
 
 
 # --- to float32 -------------------------------------------------------------------------------------------------------
+
+
+def _doubted(project: Project, region: TrainingRegion) -> Iterator[Move]:
+    for move in _to_float32(project, region):
+        demand = demanded_half(project, region.autocast) if move.edits and not move.unproved else None
+        doubt = f"{demand.path}:{demand.span.row} {demand.message}" if demand is not None else ""
+        yield replace(move, unproved=doubt) if doubt else move
 
 
 def _to_float32(project: Project, region: TrainingRegion) -> Iterator[Move]:
