@@ -265,3 +265,43 @@ def test_a_setting_that_stands_in_very_many_files_is_followed(tmp_path: Path) ->
     tree = {"train.py": code, "run.sh": lines, "requirements.txt": "accelerate>=1.0\n", **files}
     report, _ = moved(tmp_path, all_rules(), tree, unsafe=True)
     assert {change.path for change in report.changes} == set(files)
+
+
+BESIDE_A_HALF = """
+    import torch
+    from torch import nn
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 4)
+
+        def forward(self, x):
+            return self.layer(x)
+
+
+    def main():
+        model = Net().to("cuda")
+        opt = torch.optim.SGD(model.parameters(), lr=1e-3)
+        for x in [torch.randn(4, 8) for _ in range(4)]:
+            x = x.to("cuda")
+            with torch.autocast("cuda", dtype=torch.float16):
+                out = model(x)
+            out.float().mean().backward()
+            opt.step()
+            back = out.detach() @ torch.ones(4, 4, dtype=torch.float16)
+
+
+    if __name__ == "__main__":
+        main()
+"""
+
+
+def test_what_only_the_edits_write_is_not_said_to_be_there_still(tmp_path: Path) -> None:
+    report, _ = moved(tmp_path, all_rules(), {"train.py": BESIDE_A_HALF, "requirements.txt": PINS}, "fp32", unsafe=True)
+    (change,) = report.changes
+    assert b"model(x).to(dtype=torch.float16)" in change.after
+    said = [place.message for each in report.moves for place in each.still]
+    assert "says float16 after the edits: model(x).to() is float16" in said
+    assert any(text.startswith("still says float16: ones") for text in said)

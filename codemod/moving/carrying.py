@@ -23,7 +23,7 @@ from ..trainers.reading.stated_apex import FLOAT16_ALONE
 from ..trainers.writing.transactions import STAYS
 from .left_behind import IDLE_UNDER, doubtful_scalers, dtype_of, named_by, other_halves
 from .pairs import UNKNOWN
-from .still_says import loose_entries, still_saying
+from .still_says import as_edited, loose_entries, still_saying
 from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_and_built, said, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
@@ -222,7 +222,8 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
         return replace(row, state=MoveState.LOOSE, why=(), still=loose) if loose else row
     if not row.is_left and row.state not in (MoveState.MOVED, MoveState.UNSTATED):
         return row
-    still = still_saying(after, each.pair, target, *modules_and_built(project, run), is_left=row.is_left)
+    net = still_saying(after, each.pair, target, *modules_and_built(project, run), is_left=row.is_left)
+    still = tuple(as_edited(project, after, net))
     if row.state is MoveState.MOVED and target.regime == IDLE_UNDER:
         still = (*still, *doubtful_scalers(after, each.pair))
     told = {(place.path, place.span.row) for place in row.why}

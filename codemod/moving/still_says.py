@@ -7,7 +7,7 @@ ask for the old type. Such a place is told; whether it counts, a person has to s
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ..model import Place
 from ..outcome import Declaration, Target
@@ -58,6 +58,15 @@ def still_saying(
     places = {**{(place.path, place.span.row): place for place in found}, **known}
     kept = (place for place in places.values() if place is not None and not purpose_of(place.path).is_left_alone)
     return tuple(sorted(kept, key=lambda place: (place.path, place.span)))[:MAX_PLACES]
+
+
+def as_edited(project: Project, after: Project, places: Iterable[Place]) -> Iterator[Place]:
+    """The same places; what only the edits bring about does not "still" say anything."""
+    for place in places:
+        old, new = project.document(place.path), after.document(place.path)
+        is_there = old is None or new is None or new.line(place.span.row) in old.text.splitlines()
+        said, _, where = place.message.removeprefix("still ").partition(": ")
+        yield place if is_there else place.saying(f"{said} after the edits: {where}")
 
 
 def loose_entries(pair: Pair, target: Target) -> tuple[Place, ...]:

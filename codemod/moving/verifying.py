@@ -25,7 +25,7 @@ from .float16_weights import float16_weights
 from .left_behind import CODE, idle_scalers, left_behind
 from .pairs import UNKNOWN, Pair, pairs_of
 from .scaler_reads import scaler_reads
-from .still_says import still_saying
+from .still_says import as_edited, still_saying
 
 MOVE = "PF001"
 OVERFLOWS = "PF604"
@@ -124,7 +124,7 @@ def _judged(
 def _not_followed(project: Project, after: Project, pair: Pair, target: Target) -> list[Place]:
     """What in the code of a run still names the other 16-bit dtype, and nobody explains."""
     net = still_saying(after, pair, target, *modules_and_built(project, pair.before), is_left=False)
-    found = [place for place in net if place.path.endswith(CODE)]
+    found = [place for place in as_edited(project, after, net) if place.path.endswith(CODE)]
     is_left = pair.before.regime in ("fp16-mixed", UNKNOWN) and target.regime != "fp16-mixed"
     return [*found, *scaler_reads(after, modules_of_run(project, pair.before))] if is_left else found
 
