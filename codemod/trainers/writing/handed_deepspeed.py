@@ -16,7 +16,7 @@ from ..reading.command_options import declared_options
 from ..reading.known_readers import HANDED_FILES, is_open
 from ..reading.recognition import plain_flag
 from ..reading.run_members import Run
-from ..reading.scopes import TRUE
+from ..reading.scopes import TRUE, CodeOrigin
 
 DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "ds_config")
 """Flags and arguments that name a DeepSpeed file."""
@@ -33,7 +33,11 @@ def may_be_handed(project: Project, run: Run) -> bool:
     scopes = [member.scope for member in run.members if member.scope.framework.id in HANDED_FILES]
     keys = (key for scope in scopes for key in scope.framework.keys if key.meaning(TRUE) is not None)
     switches = {plain_flag(flag) for key in keys for flag in key.flags}
-    calls = ((scope.origin.module, scope.call) for scope in scopes if scope.call is not None)
+    calls = (
+        (scope.origin.module, scope.call)
+        for scope in scopes
+        if isinstance(scope.origin, CodeOrigin) and scope.call is not None
+    )
     given = ((module, item) for module, call in calls for item in call.keywords if item.arg in DEEPSPEED_FILES)
     return any(_brings_flags(project, run.command, switches)) or any(
         _is_unknown(project, module, item.value) for module, item in given
