@@ -20,7 +20,8 @@ None is written: whether the scaling or the step is the mistake has to be decide
 ## Not flagged
 
 The branch of a switch that the scaler shares; gradients that are unscaled before, or scaled by hand (`get_scale`);
-optimizers whose last backward pass was a plain one; a plain one behind gradients that are unscaled or set to zero, for
+optimizers whose last backward pass was a plain one, or whose gradients are set to zero before the plain step; a plain
+backward pass behind gradients that are unscaled or set to zero, for
 another model, or for its `inputs` alone; backward passes in functions that are called; a scaler that is
 passed to other code, kept by a wrapper, or that no given run switches on; optimizers of the project's own classes.
 """
@@ -88,9 +89,7 @@ def _plain_step(project: Project, each: ScalerStep, call: ast.Call) -> Iterator[
         return
     mine = [item for item in each.of("step") if each.text_of_optimizer(item) == owner_of(call)]
     before = [item for item in mine if leads_to(each, item, call) and position(item) > position(scales[-1])]
-    if mine and not before:
-        return
-    if not is_reached(project, module, call):
+    if (mine and not before) or _is_zeroed(each, scales[-1], call) or not is_reached(project, module, call):
         return
     if before:
         message = "the optimizer steps a second time, past the scaler: also with gradients that the scaler skipped"
@@ -99,6 +98,13 @@ def _plain_step(project: Project, each: ScalerStep, call: ast.Call) -> Iterator[
         message = "the optimizer steps past the scaler: its gradients are still multiplied by the loss scale"
         evidence = module.place(scales[-1], "the loss is scaled here")
     yield rule.at(module, call, message, (evidence, each.scaler.module.place(each.scaler.call, "the scaler")))
+
+
+def _is_zeroed(each: ScalerStep, scale: ast.Call, step: ast.Call) -> bool:
+    """Whether ``zero_grad`` of the optimizer, or of some model, leaves the step nothing of the scaled gradients."""
+    zeros = [call for call in calls_named(each, "zero_grad") if leads_to(each, scale, call)]
+    own = [call for call in zeros if owner_of(call) == owner_of(step) or "opt" not in owner_of(call).lower()]
+    return any(leads_to(each, call, step) for call in own)
 
 
 def _shares_no_switch(each: ScalerStep, call: ast.Call) -> bool:
