@@ -15,17 +15,22 @@ IMPORTING = ("import_module", "__import__")
 """Functions that import a module by a text."""
 
 
-def may_be_text(module: ModuleNames, node: ast.expr | None, text: str) -> bool:
+def may_be_text(module: ModuleNames, node: ast.expr | None, text: str, seen: frozenset[ast.Name] = frozenset()) -> bool:
     """Whether an expression can be a text: ``f"layer{i}"`` is only one that begins so."""
     if isinstance(node, ast.Constant):
         return node.value == text
     if isinstance(node, ast.Name):
-        bindings = module.scope_of(node).lookup(node.id)
-        listed = [_looped(item.node, item.name) for item in bindings]
-        return not listed or any(
-            item is None or any(may_be_text(module, each, text) for each in item) for item in listed
-        )
+        return node not in seen and _may_be_bound(module, node, text, seen | {node})
     return text.startswith(beginning(node))
+
+
+def _may_be_bound(module: ModuleNames, node: ast.Name, text: str, seen: frozenset[ast.Name]) -> bool:
+    """Whether a variable can be a text; ``for name in (name, "b")`` goes on with what it was."""
+    bindings = module.scope_of(node).lookup(node.id)
+    listed = [_looped(item.node, item.name) for item in bindings]
+    return not listed or any(
+        item is None or any(may_be_text(module, each, text, seen) for each in item) for item in listed
+    )
 
 
 def _looped(node: ast.AST, name: str) -> list[ast.expr] | None:
