@@ -24,6 +24,7 @@ OLDER = {
     ),
     "another vendor": ({"Dockerfile": "FROM --platform=x vendor/pytorch:2.0.1-py3.10-cuda11 AS base\n"}, "2.1", "2.0"),
     "a folder of instructions": ({"build_notes/Dockerfile": "FROM vendor/pytorch:2.0.1\n"}, "2.1", "2.0"),
+    "a digest": ({"Dockerfile": f"FROM vendor/pytorch:2.0.1-gpu@sha256:{'0' * 64}\n"}, "2.1", "2.0"),
     "a registry": ({"Dockerfile": "FROM host.example:5000/pytorch-training:2.0.0-gpu\n"}, "2.1", "2.0"),
     "the newest of several": (
         {"Dockerfile": "FROM vendor/pytorch:1.9.0\n", "more.dockerfile": "FROM vendor/pytorch:2.1.0\n"},
@@ -38,6 +39,7 @@ SILENT = {
     "a new month": {"Dockerfile": "FROM nvcr.io/nvidia/pytorch:24.05-py3\n"},
     "no number": {"Dockerfile": "ARG TORCH\nFROM vendor/pytorch:${TORCH}\n"},
     "the newest": {"Dockerfile": "FROM vendor/pytorch:latest\n"},
+    "the first releases": {"requirements.txt": "torchvision==0.0.1\n", "more/requirements.txt": "torchaudio<0.1\n"},
     "another image": {"Dockerfile": "FROM vendor/transformers-pytorch-gpu:1.2.3\n"},
     "an image far below": {"tools/build/Dockerfile": "FROM vendor/pytorch:1.9.0\n"},
     "an image beside other code": {"demo/Dockerfile": "FROM vendor/pytorch:1.9.0\n", "demo/app.py": ""},

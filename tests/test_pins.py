@@ -141,6 +141,7 @@ torch = "*"
         ("Pipfile.lock", '{"default": {\n"torch": {\n"hashes": [],\n"version": "==2.1.0"\n}}}', "2.1", "2.1"),
         ("uv.lock", '[[package]]\nname = "torch"\nversion = "2.1.0"\nsource = {}\n', "2.1", "2.1"),
         ("Dockerfile", "FROM --platform=x pytorch/pytorch:2.1.0-cuda12.1-cudnn8-devel AS a\n", "2.1", "2.1"),
+        ("Dockerfile", f"FROM pytorch/pytorch:2.1.0-runtime@sha256:{'0' * 64}\n", "2.1", "2.1"),
         ("requirements/base.txt", "torch>=2.2\n", "2.2", "9"),
     ],
 )

@@ -100,7 +100,8 @@ def _beside(name: str, newest: Version) -> Version | None:
     if newest.major == 0 and 0 < minor <= last:
         return Version(f"1.{minor - ahead + 1}")
     has_same = name == "torchaudio" and newest.major == 2
-    return Version(f"2.{minor + 1 if has_same else minor - last}") if has_same or newest.major == 0 else None
+    is_later = newest.major == 0 and minor > last
+    return Version(f"2.{minor + 1 if has_same else minor - last}") if has_same or is_later else None
 
 
 def _images(project: Project) -> Iterator[tuple[Place, Version]]:

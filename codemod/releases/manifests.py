@@ -150,7 +150,8 @@ def images_in(document: Document) -> Iterator[tuple[int, str, str, bool]]:
             filled = image
             for name, value in defaults.items():
                 filled = filled.replace(f"${{{name}}}", value).replace(f"${name}", value)
-            repository, _, tag = filled.rpartition(":") if ":" in filled.rpartition("/")[2] else (filled, "", "")
+            name = filled.partition("@")[0]  # a digest may stand behind the tag
+            repository, _, tag = name.rpartition(":") if ":" in name.rpartition("/")[2] else (name, "", "")
             yield row, repository, tag, filled == image
 
 
