@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ..python.names import ModuleNames
+from ..python.class_fields import FIELD_CALLS
+from ..python.names import ModuleNames, last_name
 from ..source.documents import FileKind
 from ..source.project import Project
 
@@ -69,4 +70,13 @@ def _option_off(node: ast.AST) -> str:
     defaults = [item.value for item in getattr(given, "keywords", ()) if item.arg in ("default", "default_factory")]
     default = given if isinstance(given, ast.Constant) else next(iter(defaults), None)
     off = default is None or (isinstance(default, ast.Constant) and not default.value)
-    return name.lstrip("-").replace("-", "_") if off and _counted(name) else ""
+    return name.lstrip("-").replace("-", "_") if off and _counted(name) and not _is_filled(given) else ""
+
+
+def _is_filled(given: ast.expr) -> bool:
+    """Whether an option is on without a ``default=``: ``action="store_false"``, an object in place of a field."""
+    if not isinstance(given, ast.Call):
+        return False
+    name = last_name(given.func)
+    negative = any(item.arg == "action" and "store_false" in ast.unparse(item.value) for item in given.keywords)
+    return negative if name == "add_argument" else name not in FIELD_CALLS
