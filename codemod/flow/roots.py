@@ -182,7 +182,7 @@ def _called(project: Project, module: ModuleNames) -> tuple[tuple[Holder, Functi
     found: dict[tuple[Holder, FunctionTarget], None] = {}
     known = project.memo(_given, (module, 0))
     for function, calls in module.calls_by_function.items():
-        for holder in ({function} if isinstance(function, FunctionNode) else holders(module, calls)) - known:
+        for holder in in_order(({function} if isinstance(function, FunctionNode) else holders(module, calls)) - known):
             inside = calls if holder is function else [call for call in calls if holders(module, [call])]
             targets = (target for call in inside for target in _targets(project, module, call))
             found.update(dict.fromkeys((holder, target) for target in targets))
