@@ -268,9 +268,10 @@ def _switch_of(module: ModuleNames, owner: ast.AST, default: ast.expr | None) ->
     bases = owner.bases if isinstance(owner, ast.ClassDef) else []
     if not isinstance(default, ast.Constant) or not isinstance(default.value, bool):
         return None
-    is_switch = any(module.qualified(base) == "tap.Tap" for base in bases)
+    if not any(module.qualified(base) == "tap.Tap" for base in bases):
+        return None
     explicit = any(item.arg == "explicit_bool" for call in module.calls for item in call.keywords)
-    return default.value if is_switch and not explicit else None
+    return None if explicit else default.value
 
 
 def _is_enumeration(owner: ast.AST) -> bool:
