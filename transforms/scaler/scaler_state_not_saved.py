@@ -12,8 +12,8 @@ documentation saves model, optimizer and scaler together). A new GradScaler does
 
 ## Off by default
 
-The facts hold nearly always, but the harm is mostly a few skipped steps: of the findings that readers judged on public
-code most were called debatable. A state that is saved and lost again is [PF110](scaler-state-lost.md).
+The scale is back after a few steps that are skipped, mostly: few runs are worse for it. A state that is saved and lost
+again is [PF110](scaler-state-lost.md).
 
 ## Fix
 
