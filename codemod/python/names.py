@@ -95,12 +95,12 @@ class ModuleNames(Indexed):
         chain = attribute_chain(node) if self.may_be_imported(node) else None
         if chain is None:
             return None
-        root = self._import_of(chain[0], self.scope_of(node))
+        root = self._import_of(chain[0], node)
         return ".".join([root, *chain[1:]]) if root else None
 
-    def _import_of(self, name: str, scope: Scope) -> str | None:
-        bindings = scope.lookup(name)
-        imports = [binding for binding in bindings if binding.kind == "import" and binding.qualified]
+    def _import_of(self, name: str, node: ast.AST) -> str | None:
+        bindings = self.scope_of(node).lookup(name)
+        imports = self.imports_seen(bindings, node)
         if imports:
             return imports[0].qualified
         if bindings:
@@ -109,6 +109,30 @@ class ModuleNames(Indexed):
             if name in STAR_EXPORTS.get(module, ()):
                 return f"{module}.{name}"
         return None
+
+    def imports_seen(self, bindings: list[Binding], node: ast.AST) -> list[Binding]:
+        """The imports among ``bindings``: of several names the last one that runs above ``node`` in its own arm.
+
+        ``except ImportError: from b import f; use(f)`` uses what the handler imports, and not what ``try`` does.
+        """
+        imports = [binding for binding in bindings if binding.kind == "import" and binding.qualified]
+        if len({binding.qualified for binding in imports}) < 2:
+            return imports
+        path = [node, *self.ancestors(node)]
+        return [item for item in imports if self._runs_above(item.node, path)][-1:] or imports
+
+    def _runs_above(self, statement: ast.AST, path: list[ast.AST]) -> bool:
+        """Whether whatever reaches the first node of ``path``, the others around it, came past ``statement``."""
+        parent = self.parents.get(statement)
+        if parent not in path[1:]:
+            return False
+        branch = path[path.index(parent) - 1]
+        blocks = [getattr(parent, name, None) or [] for name in ("body", "orelse", "finalbody")]
+        return any(
+            statement in block and branch in block and block.index(statement) < block.index(branch)
+            for block in blocks
+            if isinstance(block, list)
+        )
 
     def is_ambiguous(self, node: ast.AST) -> bool:
         """Whether the root of ``node`` is bound both by an import and by something else in its scope."""

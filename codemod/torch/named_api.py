@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Mapping
 
 from ..python.arguments import Signature
-from ..python.names import ModuleNames, definition_of, is_none, resolve
+from ..python.names import Binding, ModuleNames, definition_of, is_none, resolve
 from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import Gap
 from ..source.project import Project
@@ -52,7 +52,15 @@ def _leaf(question: Trace[str | None], module: ModuleNames, node: ast.expr) -> I
     bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
     resolved = resolve(question.project, module, node)
     is_own = resolved is None or definition_of(question.project, module, node) is not None
-    return None if is_own and not any(item.kind == "parameter" for item in bindings) else (resolved,)
+    if is_own:
+        return (resolved,) if any(item.kind == "parameter" for item in bindings) else None
+    return _of_torch(module, node, bindings) or (resolved,)
+
+
+def _of_torch(module: ModuleNames, node: ast.expr, bindings: list[Binding]) -> tuple[str, ...]:
+    """What each import that ``node`` may see takes from PyTorch: one per release, where ``except`` holds another."""
+    names = (item.qualified or "" for item in module.imports_seen(bindings, node))
+    return tuple(name for name in names if name.startswith("torch."))
 
 
 def _gap(_question: Trace[str | None], module: ModuleNames, node: ast.AST, _why: Gap) -> Iterable[str | None]:

@@ -23,7 +23,7 @@ is none on every device.
 ## Not flagged
 
 Autocast for CUDA in code that can also choose another accelerator: there it warns and changes nothing. Tests; arguments
-that are unpacked from elsewhere.
+that are unpacked from elsewhere. An autocast that one of several imports names, where the run decides which.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ...codemod.proof.proving import proved
 from ...codemod.purpose.files import is_test
 from ...codemod.python.bindings import reaching
 from ...codemod.python.editing import Where
-from ...codemod.python.names import ModuleNames
+from ...codemod.python.names import ModuleNames, root_name
 from ...codemod.python.paths import guards
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
@@ -64,6 +64,8 @@ def mistakes(project: Project, region: Autocast) -> Iterator[Draft]:
     """The arguments of one autocast that it does not take, at most one of each kind."""
     if region.call is None or region.form in ("partial", "reference") or not region.understood:
         return
+    if _has_several_imports(region):
+        return
     if any(item.arg is None for item in region.call.keywords):  # the arguments stand elsewhere
         return
     if region.is_old_api:
@@ -79,6 +81,13 @@ def mistakes(project: Project, region: Autocast) -> Iterator[Draft]:
         yield from _wrong_device(project, region, region.device_node)
     yield from _wrong_dtype(project, region)
     yield from _wrong_switch(project, region)
+
+
+def _has_several_imports(region: Autocast) -> bool:
+    """Whether the run decides which of several imports named the autocast: each release may have its own call."""
+    root = root_name(region.reference)
+    bindings = region.module.scope_of(region.reference).lookup(root)
+    return len({item.qualified for item in region.module.imports_seen(bindings, region.reference)}) > 1
 
 
 def _fix(project: Project, message: str, *edits: Edit, certain: bool = True) -> Fix:
@@ -107,7 +116,7 @@ def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
     """Of ``from torch.cuda.amp import autocast``, which nothing may need any more."""
     if not isinstance(reference, ast.Name):
         return []
-    imports = [item for item in module.scope_of(reference).lookup(reference.id) if item.kind == "import"]
+    imports = module.imports_seen(module.scope_of(reference).lookup(reference.id), reference)
     return [module.drop_import(item.node, item.name) for item in imports]
 
 
