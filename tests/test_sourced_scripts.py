@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,13 @@ BY_SWITCH = """
 
 @pytest.mark.parametrize(
     "line",
-    ["source env.sh", ". ./env.sh", 'source "$(dirname "$0")/env.sh"  # for all', "source ${HERE}/env.sh && cd ."],
+    [
+        "source env.sh",
+        "source $HERE/env.sh",
+        ". ./env.sh",
+        'source "$(dirname "$0")/env.sh"  # for all',
+        "source ${HERE}/env.sh && cd .",
+    ],
 )
 def test_a_variable_moves_in_the_script_that_gives_it_a_value(line: str, tmp_path: Path) -> None:
     run = f"{line}\npython train.py --precision $PRECISION\n"
@@ -67,6 +74,30 @@ def test_no_switch_is_added_beside_one_that_a_variable_holds(arguments: str, bef
     if before == "fp16-mixed":
         assert runs["run.sh"].state is MoveState.LEFT
         assert "common.sh:1" in " ".join(place.message for place in runs["run.sh"].why)
+
+
+LISTS = (
+    "ARGS=(--fp16 --lr 1)",
+    "ARGS=(\n  --lr 1\n  '--fp16'\n)",
+    "ARGS=()\nARGS+=(--lr 1 --fp16)",
+    "ARGS='--lr 1\n--fp16'",
+)
+
+
+@pytest.mark.parametrize("body", LISTS)
+@pytest.mark.parametrize("source", ["", "source common.sh\n", "source $HERE/common.sh\n"])
+def test_words_that_another_file_holds_in_a_list_need_leave(source: str, body: str, tmp_path: Path) -> None:
+    run = f'{source}python train.py "${{ARGS[@]}}"\n'
+    files = {"train.py": BY_SWITCH, "run.sh": run, "common.sh": f"{body}\n", **REQUIRED}
+    assert not moved(tmp_path, all_rules(), files, "bf16-mixed")[0].changes
+
+
+def test_a_long_statement_that_names_no_file_is_passed_over_at_once(tmp_path: Path) -> None:
+    start = time.process_time()
+    run = f"source {'a' * 9000}!\nsource {'a/' * 9000}!\npython train.py --precision $PRECISION\n"
+    files = {"train.py": BY_WORD, "run.sh": run, "env.sh": "PRECISION=16-mixed\n", **REQUIRED}
+    assert not moved(tmp_path, all_rules(), files, "bf16-mixed")[0].changes
+    assert time.process_time() - start < 10
 
 
 BY_CLI = "from lightning.pytorch.cli import LightningCLI\n\nLightningCLI()\n"

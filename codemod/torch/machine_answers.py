@@ -74,18 +74,16 @@ def _together(is_and: bool, parts: list[tuple[Answer, ...]]) -> Answer:
 
 
 def _compared(has: bool, node: ast.Compare) -> Iterable[Answer]:
-    """``torch.cuda.get_device_capability()[0] >= 8``."""
-    asked = node.left.value if isinstance(node.left, ast.Subscript) else node.left
+    """``torch.cuda.get_device_capability()[0] >= 8``, ``torch.cuda.get_device_capability() >= (8, 0)``."""
+    is_major = isinstance(node.left, ast.Subscript) and ast.unparse(node.left.slice) == "0"
+    asked = node.left.value if isinstance(node.left, ast.Subscript) and is_major else node.left
     if len(node.ops) != 1 or not isinstance(asked, ast.Call) or "device_capability" not in last_name(asked.func):
         return (None,)
-    since = next((item for item in ast.walk(node.comparators[0]) if isinstance(item, ast.Constant)), None)
-    above = {ast.GtE: 8, ast.Gt: 7}
-    below = {ast.Lt: 8, ast.LtE: 7}
-    for kind in (*above, *below):
-        if isinstance(node.ops[0], kind) and since is not None:
-            is_line = since.value == (above | below)[kind]
-            return ((has if kind in above else not has) if is_line else None,)
-    return (None,)
+    first, last = (("8",), ("7",)) if is_major else (("(8, 0)", "(8,)"), ("(7, 5)",))
+    operator, said = node.ops[0], ast.unparse(node.comparators[0])
+    if isinstance(operator, ast.GtE | ast.Lt) and said in first:
+        return (has is isinstance(operator, ast.GtE),)
+    return (has is isinstance(operator, ast.Gt) if isinstance(operator, ast.Gt | ast.LtE) and said in last else None,)
 
 
 def _gap(*_asked: object) -> Iterator[Answer]:

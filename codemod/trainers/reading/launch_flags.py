@@ -25,8 +25,10 @@ from .truth_words import other_word, truth_of
 
 SOURCED = re.compile(r"^[ \t]*(?:source|\.)[ \t]+([^;&|#\n]+)", re.MULTILINE)
 """A statement of a shell script that reads another one, with what names it."""
-PLAIN_END = re.compile(r"([\w.-]+(?:/[\w.-]+)*)[\"']?\s*$")
-"""The end of a path in which no variable stands."""
+WORDS = re.compile(r"[^\s()\"']+")
+"""The words of what is assigned to a variable: ``"--fp16 --lr 1"``, ``(--fp16 "--lr=1")``."""
+NO_PATH = re.compile(r"\$\w+|[^\w./-]")
+"""What stands before the end of a path in which no variable stands."""
 
 
 def flags_given(project: Project, option: Option) -> Iterator[Source]:
@@ -129,8 +131,8 @@ def _variable_of(config: ConfigFile, word: str) -> str:
 def sourced_by(project: Project, config: ConfigFile) -> Iterator[ConfigFile]:
     """The texts of the project that a script reads: ``source common.sh``, ``. "$(dirname "$0")/env.sh"``."""
     for named in SOURCED.findall(config.document.text):
-        match = PLAIN_END.search(named)
-        path = file_named(project, config.document.path, match[1]) if match is not None else None
+        end = NO_PATH.split(named.rstrip(" \t\r\"'"))[-1].lstrip("/")
+        path = file_named(project, config.document.path, end)
         document = project.document(path) if path is not None else None
         yield from opened(project, document) if document is not None and document is not config.document else ()
 
@@ -186,7 +188,9 @@ def _passed_on(project: Project, config: ConfigFile, number: int, option: Option
     """The switch in a variable that another script gives its value: ``source common.sh``, ``train.py $ARGS``."""
     variables = [match for word in config.text.commands[number].words if (match := NAMED.fullmatch(word))]
     for holder, entry in (item for match in variables for item in _assignments(project, config, match[1] or match[2])):
-        flag = next((word for word in str(entry.value).split() if word in (*option.flags, *option.negated)), None)
+        flag = next(
+            (word for word in WORDS.findall(str(entry.value)) if word in (*option.flags, *option.negated)), None
+        )
         if flag is not None and holder is not config:
             place = (holder.document.path, holder.span(entry), flag)
             respelling: Callable[[Constant], Edit] = partial(_refused, holder.document.path)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ...formats.shell_variables import NAMED, REFERENCE
+from ...formats.shell_variables import REFERENCE, variable_of
 from ...formats.text import CommandLine
 from ...purpose.imports import connected_modules, reached_from
 from ...source.project import Project
@@ -31,6 +32,8 @@ QUANTIZING_FLAGS = (*QUANTIZING, "use_4bit", "use_8bit", "q_lora", "use_qlora")
 """Flags that ask for quantized weights."""
 MAX_MODULES = 200
 """How many files around a trainer are looked through for what loads its weights."""
+VALUE = r"""(?:\([^)]*|"[^"]*|'[^']*|(?:\\\r?\n|[^\n])*)"""
+"""What a shell gives a variable: a list, a string, or the rest of the line."""
 OF_HARDWARE = ("capability", "supported")
 """Words of tests that ask what a machine can do."""
 OFF_TODAY = "mixed precision is declared off here and nothing says that this run wants 16 bits"
@@ -131,17 +134,17 @@ def _set_elsewhere(project: Project, scope: Scope) -> Iterator[tuple[str, str]]:
     for run in runs_of(project):
         of_run = run.command is not None and any(member.scope is scope for member in run.members)
         for word in run.command.words if run.command is not None and of_run else ():
-            match = NAMED.fullmatch(word)
-            for path in _setting(project, match[0].strip("${}")) if match is not None else ():
+            name = variable_of(word)
+            for path in _setting(project, name) if name else ():
                 if path not in followed and path != run.place.path:
                     yield word, path
 
 
 def _setting(project: Project, name: str) -> Iterator[str]:
     """The texts that give a variable a value which speaks of precision, or is named for one."""
-    said = f"{name}="
-    for item in (item for kind in STARTING for item in project.documents(kind, (said,))):
-        if any(speaks(line) for line in item.text.splitlines() if said in line):
+    said = re.compile(rf"\b{name}\+?={VALUE}")
+    for item in (item for kind in STARTING for item in project.documents(kind, (name,))):
+        if any(speaks(match[0]) for match in said.finditer(item.text)):
             yield item.path
 
 
