@@ -307,6 +307,7 @@ NOT_PYTHON = {
     "codemod/trainers/reading/run_settings.py": "variables of shell scripts",
     "codemod/trainers/reading/text_scopes.py": "references in values of configuration files",
     "codemod/trainers/writing/alternatives.py": "names of checkpoints",
+    "codemod/trainers/writing/doubts.py": "variables that shell scripts set",
     "codemod/trainers/writing/handed_deepspeed.py": "shell variables on command lines",
     "codemod/trainers/writing/handed_values.py": "tests of shell scripts",
     "codemod/trainers/writing/text_editing.py": "numbers in configuration files",
