@@ -39,6 +39,10 @@ POSITIONAL = READS.replace('"--config", required=True', '"config"')
 OF_DTYPE = READS.replace("dtype=torch.bfloat16, enabled=use", "dtype=dtype, enabled=use").replace(
     "net =", "dtype = torch.bfloat16 if use else torch.float32\nnet ="
 )
+UNFOLLOWED = READS.replace("yaml.safe_load(file)", "read(file)").replace(
+    "import yaml\n\nparser = argparse.ArgumentParser()",
+    'from readers import read\n\nparser = argparse.ArgumentParser()\nparser.add_argument("--config_name")',
+)
 TRAINER = """
 import argparse
 
@@ -72,6 +76,8 @@ def shown(root: Path, program: str, script: str, **files: str) -> list[str]:
         (POSITIONAL, "python train.py $1\n", OPEN),
         (WITH_DEFAULT, "python train.py --config conf/gone.yaml\n", OPEN),
         (OF_DTYPE, "python train.py --config $1\n", OPEN),
+        (UNFOLLOWED, "python train.py --config $1\n", OPEN),
+        (UNFOLLOWED, "python train.py --config_name base --config $1\n", OPEN),
         (TRAINER, "python train.py --config $1\n", "unknown"),
         (READS, "python train.py --config conf/on.yaml\n", "bf16-mixed"),
         (READS, "python train.py --config conf/off.yaml\n", "fp32"),

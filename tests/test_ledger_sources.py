@@ -245,6 +245,7 @@ def test_a_here_document_that_another_program_reads_is_no_script(tmp_path: Path)
     ("script", "place"),
     [
         ("accelerate launch --mixed_precision ${P:-bf16} train.py\n", ("--mixed_precision", "bf16")),
+        ("Q=bf16\naccelerate launch --mixed_precision ${P:-${Q}} train.py\n", ("Q", "bf16")),
         (': "${P:=bf16}"\naccelerate launch --mixed_precision "$P" train.py\n', ("--mixed_precision", "bf16")),
         ('P=${1:-bf16}\naccelerate launch --mixed_precision "$P" train.py\n', ("--mixed_precision", "bf16")),
         ('if [ -z "$P" ]; then\n  P=bf16\nfi\naccelerate launch --mixed_precision "$P" train.py\n', ("P", "bf16")),

@@ -9,6 +9,7 @@ import pytest
 from precfix.codemod.outcome import MoveState
 
 from .fixture_cases import all_rules
+from .test_ledger_sources import cells
 from .test_moving import moved, paths_changed
 
 REQUIRED = {"requirements.txt": "torch>=2.4\ntransformers>=4.45\nlightning>=2.2\n"}
@@ -98,6 +99,21 @@ def test_a_long_statement_that_names_no_file_is_passed_over_at_once(tmp_path: Pa
     files = {"train.py": BY_WORD, "run.sh": run, "env.sh": "PRECISION=16-mixed\n", **REQUIRED}
     assert not moved(tmp_path, all_rules(), files, "bf16-mixed")[0].changes
     assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize(
+    ("cell", "before"),
+    [
+        ("P = '16-mixed'", "fp16-mixed"),
+        ("P = '16-mixed'\nP = pick()", "unknown"),
+        ("for P in ('16-mixed', '32-true'):\n    print(P)", "unknown"),
+        ("Q = '16-mixed'", "unknown"),
+    ],
+)
+def test_a_variable_whose_value_nobody_knows_is_not_the_default(cell: str, before: str, tmp_path: Path) -> None:
+    files = {"train.py": BY_WORD, "run.ipynb": cells(cell, "!python train.py --precision $P"), **REQUIRED}
+    _, runs = moved(tmp_path, all_rules(), files, "bf16-mixed")
+    assert [run.before for run in runs.values()] == [before]
 
 
 BY_CLI = "from lightning.pytorch.cli import LightningCLI\n\nLightningCLI()\n"

@@ -138,6 +138,13 @@ class Variables:
         return [use for use in behind if until is None or use.at < until] if behind else self._uses.get(name, [])[:1]
 
 
+def names_in(word: str) -> Iterator[str]:
+    """The variables and arguments in a word, those of a default as well: ``${P:-${Q}}``."""
+    for match in REFERENCE.finditer(word):
+        yield match[1] or match[4]
+        yield from names_in(match[3] or "")
+
+
 def variable_of(word: str) -> str:
     """The variable that a word is and nothing else: ``$CMD``, ``"${ARGS[@]}"``; "" for other words."""
     match = NAMED.fullmatch(word)

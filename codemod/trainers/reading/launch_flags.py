@@ -102,11 +102,15 @@ def _given(project: Project, config: ConfigFile, entry: Entry, option: Option) -
         yield _as_option_reads(entry_source(config, entry), option)
         return
     calls = entry_source(config, entry).calls
-    for source in python_values(project, config, variable):
+    literals = list(python_values(project, config, variable))
+    assigned = list(_assignments(project, config, variable))
+    if not (literals or assigned):
+        yield entry_source(config, entry)
+    for source in literals:
         said = truth_of(source.value) if option.is_truth else str(source.value)
         refused: Callable[[Constant], Edit] = partial(_refused, config.document.path)
         yield replace(source, value=source.value if said is None else said, respelling=refused, calls=calls)
-    for holder, other in _assignments(project, config, variable):
+    for holder, other in assigned:
         source = _as_option_reads(entry_source(holder, other), option)
         if holder is not config:
             source = replace(source, config=config, respelling=source.respelled)

@@ -12,13 +12,16 @@ from .source import Source, literal_source
 
 
 def python_values(project: Project, config: ConfigFile, name: str) -> Iterator[Source]:
-    """The literals of a variable of Python, seen from a command line; a shell's own cells (``%%bash``) see none."""
+    """The literals of a variable of Python that a command line sees, if these are all that it gets.
+
+    A shell's own cells (``%%bash``) see none.
+    """
     start = config.within[0] if config.within is not None else 0
     if config.kind != "notebook" or config.document.text.startswith("%%", start):
         return
     module = names_of(project, config.document)
-    for binding in module.module_scope.bindings.get(name, ()):
-        value = binding.value if binding.kind == "assign" else None
-        source = literal_source("variable", module, value, name) if value is not None else None
-        if source is not None:
-            yield replace(source, config=config)
+    bindings = module.module_scope.bindings.get(name, ())
+    values = [binding.value if binding.kind == "assign" else None for binding in bindings]
+    found = [literal_source("variable", module, value, name) for value in values if value is not None]
+    known = [replace(source, config=config) for source in found if source is not None]
+    yield from known if len(known) == len(bindings) else ()

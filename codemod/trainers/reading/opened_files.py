@@ -83,10 +83,10 @@ def _unknown_config(project: Project, started: Started) -> str:
     words = words_of_script(started.command) if started.command is not None else ()
     for number, word in enumerate(words):
         flag, equals, value = word.partition("=")
-        if word.startswith("--") and not CALLED.isdisjoint(words_of(flag)):
-            given = value if equals else next(iter(words[number + 1 :]), "")
-            is_file = given.endswith(CONFIG_ENDINGS) or given.startswith("$")
-            return f"the file given with {flag}" if is_file and not files_named(project, started.path, given) else ""
+        given = value if equals else next(iter(words[number + 1 :]), "")
+        is_file = given.endswith(CONFIG_ENDINGS) or given.startswith("$")
+        if is_file and word.startswith("--") and not CALLED.isdisjoint(words_of(flag)):
+            return f"the file given with {flag}" if not files_named(project, started.path, given) else ""
     return ""
 
 

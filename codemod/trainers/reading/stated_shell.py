@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...formats.shell_variables import REFERENCE
+from ...formats.shell_variables import REFERENCE, names_in
 from ...formats.text import Entry
 from ...outcome import Declaration
 from ...purpose.files import is_test
@@ -61,7 +61,7 @@ def _variables(config: ConfigFile) -> Iterator[Declaration]:
 
 def assigned_to(config: ConfigFile, word: str) -> Iterator[Entry]:
     """What assigns a value to the variables of a word."""
-    names = [match[1] or match[4] for match in REFERENCE.finditer(word)]
+    names = list(names_in(word))
     return (other for other in config.text.entries if other.kind == "assignment" and other.name in names)
 
 
