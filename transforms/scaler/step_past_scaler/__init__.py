@@ -101,10 +101,13 @@ def _plain_step(project: Project, each: ScalerStep, call: ast.Call) -> Iterator[
 
 
 def _is_zeroed(each: ScalerStep, scale: ast.Call, step: ast.Call) -> bool:
-    """Whether ``zero_grad`` of the optimizer, or of some model, leaves the step nothing of the scaled gradients."""
+    """Whether ``zero_grad`` of the optimizer or of a model, or ``p.grad = None``, leaves the step nothing scaled."""
     zeros = [call for call in calls_named(each, "zero_grad") if leads_to(each, scale, call)]
     own = [call for call in zeros if owner_of(call) == owner_of(step) or "opt" not in owner_of(call).lower()]
-    return any(leads_to(each, call, step) for call in own)
+    stored = [statement for _, _, statement in each.module.attribute_stores.get("grad", ())]
+    return any(leads_to(each, call, step) for call in own) or any(
+        position(scale) < position(item) < position(step) for item in stored
+    )
 
 
 def _shares_no_switch(each: ScalerStep, call: ast.Call) -> bool:

@@ -11,6 +11,7 @@ from ....codemod.python.functions import called_function
 from ....codemod.python.names import attribute_chain, last_name
 from ....codemod.python.paths import calls_of, loops, name_parts, position
 from ....codemod.source.project import Project
+from ....codemod.torch.autocast import is_without_gradients
 from ....codemod.torch.clipping import calls_within
 from ....codemod.torch.scaler_steps import ScalerStep
 from ....codemod.torch.unscaled_steps import differentiated
@@ -118,7 +119,7 @@ def _last_values(each: ScalerStep, name: str, at: ast.Call) -> list[ast.expr]:
     given = [item for item in statements if isinstance(item, ast.Assign) and position(item) < position(at)]
     found: list[ast.expr] = []
     for item in sorted(given, key=position, reverse=True):
-        found.append(item.value)
+        found += [] if is_without_gradients(module, item) else [item.value]
         if not any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(item.value)):
             break
     return found
