@@ -15,7 +15,7 @@ from . import statements
 from .circles import Circles
 from .classes import ProjectClass, constructed, is_set_outside_constructor, is_torch_module, weights_atom
 from .contexts import decorated
-from .elements import each_of
+from .elements import each_of, holds_data
 from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, Run, TooLarge
 from .handed import handed_over, lacks_dtypes
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Value, join
@@ -277,7 +277,10 @@ class FlowAnalysis:
     def _returned(
         self, frame: Frame, target: FunctionTarget, done: Interpretation, handed: dict[str, NodeValue]
     ) -> Value:
-        """What the function returns; what it computes with a model that it is passed, only this call tells."""
+        """What the function returns; what it makes of a batch or a model that it is passed, only this call tells."""
+        batch = handed["batch"][1] if "batch" in handed else None
+        if batch is not None and batch.kind is not Kind.BATCH and holds_data(done.returned):
+            return self.with_names(target.module, target.node, {"batch": batch}).returned
         models = {name: value for name, (_, value) in handed.items() if value.kind is Kind.MODULE and value.atoms}
         if not models or not lacks_dtypes(done.returned):
             return done.returned

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 
-from ..python.functions import FunctionTarget
-from ..python.names import FunctionNode, is_none, parameters_of
+from ..python.functions import FunctionTarget, called_function, named_function
+from ..python.names import is_none, parameters_of
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import IMAGE_DATASETS, SAMPLING, TO_TENSOR, keeps_image_dtype
 from .call_dtypes import Named, default_atom
@@ -17,8 +17,6 @@ from .lattice import UNKNOWN_VALUE, Kind, Made, Role, Value
 from .meetings import NodeValue
 
 LOADER = "torch.utils.data.DataLoader"
-BATCH_LABEL = "data"
-"""Marks a record that a loader gives: what it holds under other keys comes from the data pipeline too."""
 
 
 def data_object(
@@ -35,7 +33,7 @@ def data_object(
         return None
     if name in SAMPLING:
         return each_of(given) if name == "random_split" else given
-    return _loader(frame, node, _element(frame, given)) if qualified == LOADER else None
+    return _loader(frame, node, given) if qualified == LOADER else None
 
 
 def _element(frame: Frame, dataset: Value) -> Value:
@@ -65,20 +63,24 @@ def told(value: Value) -> Value:
     return replace(value, atoms=value.atoms if fixed else (), items=items)
 
 
-def _loader(frame: Frame, node: ast.Call, element: Value) -> Value:
-    """A loader: batches of the samples, put together by ``collate_fn`` where it is given."""
+def _loader(frame: Frame, node: ast.Call, dataset: Value) -> Value:
+    """A loader: batches of the samples, put together by ``collate_fn`` where it is given.
+
+    Where one of the two is the project's own, or a function of a library, and is not followed, a batch is unknown.
+    """
     options = {item.arg: item.value for item in node.keywords}
     if None in options or len(node.args) > 6:
         return UNKNOWN_VALUE
-    collate = options.get("collate_fn")
-    if collate is not None and not is_none(collate):
+    element, collate = _element(frame, dataset), options.get("collate_fn")
+    is_collated = collate is not None and not is_none(collate)
+    if collate is not None and is_collated:
         element = _collated(frame, collate, element)
     elif "batch_size" not in options or not is_none(options["batch_size"]):
         element = sampled(element)
     element = _as_data(frame, node, element)
-    if element.kind is Kind.RECORD:
-        element = replace(element, label=BATCH_LABEL)
-    return each_of(element) if element.kind in (Kind.TENSOR, Kind.SEQUENCE, Kind.RECORD) else UNKNOWN_VALUE
+    if element.kind in (Kind.TENSOR, Kind.SEQUENCE, Kind.RECORD):
+        return each_of(element)
+    return Value(Kind.SEQUENCE) if is_collated or isinstance(dataset.detail, ProjectClass) else UNKNOWN_VALUE
 
 
 def _as_data(frame: Frame, node: ast.Call, value: Value) -> Value:
@@ -96,21 +98,43 @@ def _as_data(frame: Frame, node: ast.Call, value: Value) -> Value:
 
 def _collated(frame: Frame, collate: ast.expr, element: Value) -> Value:
     """What the project's function makes of a list of samples."""
-    target = _function(frame, collate)
-    parameters = parameters_of(target.node) if target is not None else []
-    if target is None or len(parameters) != 1:
+    found = _of_lambda(frame, collate) if isinstance(collate, ast.Lambda) else _of_name(frame, collate)
+    if found is None:
         return UNKNOWN_VALUE
-    names = {parameters[0].arg: each_of(element)} if element.kind is not Kind.UNKNOWN else {}
+    target, samples = found
+    names = {samples: each_of(element)} if element.kind is not Kind.UNKNOWN else {}
     return told(frame.analysis.with_names(target.module, target.node, names).returned)
 
 
-def _function(frame: Frame, node: ast.expr) -> FunctionTarget | None:
-    """The function of this file that a name stands for."""
-    if not isinstance(node, ast.Name):
+def _of_lambda(frame: Frame, collate: ast.Lambda) -> tuple[FunctionTarget, str] | None:
+    """``lambda samples: f(samples, pad)``: the function, and its parameter that the samples are given to."""
+    parameters, call = parameters_of(collate), collate.body
+    if len(parameters) != 1 or not isinstance(call, ast.Call):
         return None
-    bindings = frame.module.scope_of(node).lookup(node.id)
-    only = bindings[0].node if len(bindings) == 1 else None
-    return FunctionTarget(frame.module, only, bound=False) if isinstance(only, FunctionNode) else None
+    given = [*call.args, *(item.value for item in call.keywords)]
+    samples = [item for item in given if isinstance(item, ast.Name) and item.id == parameters[0].arg]
+    target = called_function(frame.project, frame.module, call) if len(samples) == 1 else None
+    if target is None or target.node.name == "__init__":
+        return None
+    name = target.parameter_for(call, samples[0])
+    return (target, name) if name is not None else None
+
+
+def _of_name(frame: Frame, collate: ast.expr) -> tuple[FunctionTarget, str] | None:
+    """``f``, ``module.f``, ``self.f``, ``partial(f, pad=0)``: the function, and the first parameter that is left."""
+    given: list[str | None] = []
+    if isinstance(collate, ast.Call):
+        if frame.analysis.qualified(frame.module, collate.func) != "functools.partial" or len(collate.args) != 1:
+            return None
+        given, collate = [item.arg for item in collate.keywords], collate.args[0]
+    scope = frame.module.scope_of(collate)
+    if isinstance(collate, ast.Name) and len(scope.lookup(collate.id)) != 1:
+        return None
+    target = named_function(frame.project, frame.module, collate, scope)
+    if target is None or target.node.name == "__init__":
+        return None
+    left = [item.arg for item in target.node.args.args[int(target.bound) :] if item.arg not in given]
+    return (target, left[0]) if left else None
 
 
 @dataclass(frozen=True, slots=True)

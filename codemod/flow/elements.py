@@ -8,7 +8,7 @@ from functools import reduce
 
 from ..python.scopes import text_of
 from .containers import one_of
-from .lattice import BEGINNING, NUMBER_VALUE, UNKNOWN_VALUE, Kind, Value, join
+from .lattice import BEGINNING, NUMBER_VALUE, UNKNOWN_VALUE, Kind, Role, Value, join
 
 SAME_ELEMENTS = ("iter", "tqdm", "list", "tuple", "reversed", "trange", "cycle")
 """Functions that give the elements of their first argument."""
@@ -104,6 +104,12 @@ def elements_of_call(node: ast.Call, name: str, positional: list[tuple[ast.expr,
 def each_of(element: Value) -> Value:
     """A sequence all of whose elements are like ``element``."""
     return Value(Kind.SEQUENCE, items=(element,), label="each")
+
+
+def holds_data(value: Value) -> bool:
+    """Whether a value is a batch, or has items of one."""
+    found = value.kind is Kind.BATCH or any(atom.role is Role.DATA for atom in value.atoms)
+    return found or any(holds_data(item) for item in value.items or ())
 
 
 def sampled(element: Value) -> Value:

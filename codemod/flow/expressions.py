@@ -13,7 +13,7 @@ from .attributes import attribute_of
 from .calls import call, of_gradient
 from .classes import ids_by_name, model_by_name
 from .containers import chosen_of, holds_by_name
-from .data import BATCH_LABEL, sample_of
+from .data import sample_of
 from .decided import decided
 from .dtype_expressions import dtype_atoms, written_dtype
 from .elements import at_index, concatenated, each_of, element_of
@@ -109,9 +109,7 @@ def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
         ids = ids_by_name(frame.module.document.path, node, str(node.slice.value))
         base = ids if ids.kind is not Kind.UNKNOWN else base
     if (base.keys and not holds_by_name(base)) or base.kind is Kind.RECORD:
-        held = item_of(base, node.slice)
-        of_data = base.label == BATCH_LABEL and held.kind is Kind.UNKNOWN
-        return _batch_item(frame, node, base) if of_data else held
+        return item_of(base, node.slice)
     if base.kind is Kind.BATCH:
         return _batch_item(frame, node, base)
     if base.kind is Kind.SEQUENCE:

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..python.names import attribute_chain
+from ..python.names import attribute_chain, last_name
 from ..source.project import Project
 from ..torch.api import SAME_WEIGHTS, WEIGHT_CASTS
 from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS
-from ..torch.tables.libraries import FREE_INPUTS, Loaded, library_object
+from ..torch.tables.libraries import FREE_INPUTS, LABELS, Loaded, library_object
 from ..torch.weight_changes import takes_over
 from .alternatives import CHOSEN, applied_any
 from .bases import layer_of
@@ -176,8 +176,8 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
         return Value(Kind.TENSOR, (Atom(FP32, f"output of {module.label}", made=Made.AUTOCAST, source=source),))
     if frame.run is not None:
         return Value(Kind.TENSOR)  # it may cast what it is given, and what it gives
-    for item, value in [*positional, *((item, value) for _, item, value in named)]:
-        if not _is_time(item) and not _is_tokens(node, module, value):
+    for name, item, value in [*(("", item, value) for item, value in positional), *named]:
+        if not _is_label(name, item) and not _is_time(item) and not _is_tokens(node, module, value):
             report_input(frame, node, item, value, module.atoms, module)
     return _output(frame, node, module)
 
@@ -230,6 +230,13 @@ def _is_tokens(node: ast.Call, module: Value, value: Value) -> bool:
     """Items of a batch that go into a text encoder are token ids, whatever they are called."""
     named_so = "text_encoder" in f"{module.label} {ast.unparse(node.func)}"
     return named_so and any(atom.role is Role.DATA for atom in value.atoms)
+
+
+def _is_label(name: str, node: ast.expr) -> bool:
+    """``labels=batch["labels"]``: classes and ids, which a loss takes, or an embedding; no weight is multiplied."""
+    entry = node.slice if isinstance(node, ast.Subscript) else node
+    key = str(entry.value) if isinstance(entry, ast.Constant) else last_name(entry)
+    return name.endswith(LABELS) or key.endswith(LABELS)
 
 
 def _is_time(node: ast.expr) -> bool:

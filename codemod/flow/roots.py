@@ -20,7 +20,8 @@ from ..torch.tables.libraries import FLOAT32_TABLES, MODEL_NAMES
 from .analysis import FlowAnalysis, flow_of
 from .attributes import is_float32_table
 from .bases import is_super
-from .lattice import Kind, Made, Role, Value
+from .elements import holds_data
+from .lattice import Kind, Made, Value
 from .stored import stored_mask
 
 MAKERS = (
@@ -225,12 +226,7 @@ def _gives(project: Project, target: FunctionTarget, hops: int) -> bool:
         return False
     makers = (Made.FACTORY, Made.CAST, Made.MODULE)
     given = flow_of(project).function(target.module, target.node).returned
-    return _holds_data(given) or any(atom.dtype == FP32 and atom.made in makers for atom in given.atoms)
-
-
-def _holds_data(value: Value) -> bool:
-    found = value.kind is Kind.BATCH or any(atom.role is Role.DATA for atom in value.atoms)
-    return found or any(_holds_data(item) for item in value.items or ())
+    return holds_data(given) or any(atom.dtype == FP32 and atom.made in makers for atom in given.atoms)
 
 
 def _readers(analysis: FlowAnalysis, module: ModuleNames, found: set[Holder]) -> set[Holder]:

@@ -68,6 +68,8 @@ SCHEDULER_METHODS = {"add_noise": (0, 1), "get_velocity": (0, 1), "scale_model_i
 FLOAT32_TABLES = {"scheduler": ("alphas_cumprod", "betas", "sigmas")}
 """Attributes that stay float32 whatever the model computes in, by the word in the name of the object that holds them:
 ``SchedulerMixin`` of diffusers."""
+LABELS = ("label", "labels", "label_ids", "labels_ids")
+"""How the names end of what a model compares its output with."""
 FREE_INPUTS = ("timestep", "mask", "sigma", "ids", "guidance", "c_noise", "noise_label")
 """Words in the names of what models cast themselves: UNets of diffusers and EDM embed times in float32 and then cast to
 ``sample.dtype``, models of transformers turn masks into biases of their own dtype."""
