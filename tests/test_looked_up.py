@@ -19,7 +19,7 @@ USED = {
     "of a module": {"lib.py": HERE, "main.py": f"import lib{MAIN}getattr(lib, input())()\n"},
     "of a loop over its own variable": {
         "lib.py": HERE,
-        "main.py": f"import lib{MAIN}for x in 'a', 'b':\n        for x in x, 'distill':\n            getattr(lib, x)()\n",
+        "main.py": f"import lib{MAIN}for x in 'a', 'b':\n        for x in x, 'distill': getattr(lib, x)()\n",
     },
     "by its beginning": {"lib.py": HERE, "main.py": f"import lib{MAIN}getattr(lib, 'dis' + input())()\n"},
     "of its own module": {"lib.py": f"{HERE}{MAIN}globals()[input()]()\n"},
