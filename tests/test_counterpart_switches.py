@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.engine import Options
+from precfix.codemod.model import Applicability
 from precfix.codemod.moving.carrying import move
 from precfix.codemod.outcome import MoveState, Report, Target
 from precfix.transforms.frameworks import load_frameworks
@@ -124,15 +125,23 @@ def test_key_of_a_file_gets_a_counterpart_and_both_have_a_default(tmp_path: Path
         ("fp16=args.fp16", ['parser.add_argument("--half", dest="fp16", action="store_true")'], " --half"),
         ("fp16=args.fp16", [FLAG], ""),
         ("fp16=args.half", [FLAG.replace("fp16", "half")], " --half"),
-        ("fp16=torch.cuda.get_device_capability()[0] < 8", [], ""),
     ],
-    ids=["read elsewhere", "on by default", "flag of another name", "never on", "names float16", "asks the hardware"],
+    ids=["read elsewhere", "on by default", "flag of another name", "never on", "names float16"],
 )
 def test_no_counterpart(tmp_path: Path, argument: str, lines: list[str], more: str) -> None:
     line = f"python train.py{more or (' --fp16' if len(lines) > 1 else '')}\n"
     files = {"train.py": trainer_of(argument, *lines), "a.sh": line}
     _, after = moved(tmp_path, files, "bf16-mixed")
     assert not after
+
+
+def test_switch_that_asks_the_hardware_stays_beside_the_other_one(tmp_path: Path) -> None:
+    """On a machine with bfloat16 the test is false, so both agree there; no other machine can run the target."""
+    argument = "fp16=torch.cuda.get_device_capability()[0] < 8"
+    files = {"train.py": trainer_of(argument), "a.sh": "python train.py\n"}
+    report, after = moved(tmp_path, files, "bf16-mixed")
+    assert f"{argument}, bf16=True" in after["train.py"]
+    assert not any(fix.applicability is Applicability.SAFE for _, fix in report.applied)
 
 
 @pytest.mark.parametrize("is_safe", [True, False])
