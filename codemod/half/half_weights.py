@@ -26,6 +26,8 @@ MAX_MODELS = 200
 MAX_HOPS = 8
 """How many names and calls stand between an optimizer and the model whose parameters it is given."""
 SELECTING = ("list", "tuple", "filter", "iter", "chain")
+KEEPING_ITEMS = (*SELECTING, "requires_grad_")
+"""Calls that give back the very parameters that they are given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +218,25 @@ def _inside(module: ModuleNames, node: ast.expr) -> list[ast.expr] | None:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return [node.left, node.right]
     if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp) and len(node.generators) == 1:
-        return [node.generators[0].iter]
+        return [node.generators[0].iter] if _keeps_items(node) else None
     if isinstance(node, ast.Dict):
-        pairs = zip(node.keys, node.values, strict=True)
-        return [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == "params"] or None
+        return _params(node) or None
     if isinstance(node, ast.IfExp):
         return [node.body, node.orelse]
     return listed(module, node) or None if isinstance(node, ast.Name) else None
+
+
+def _keeps_items(node: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> bool:
+    """Whether its items are the parameters themselves: ``p.detach().float()`` is another tensor."""
+    item = node.value if isinstance(node, ast.DictComp) else node.elt
+    parts = _params(item) if isinstance(item, ast.Dict) else [item]
+    calls = (call for part in parts for call in ast.walk(part) if isinstance(call, ast.Call))
+    return all((attribute_chain(call.func) or [""])[-1] in KEEPING_ITEMS for call in calls)
+
+
+def _params(node: ast.Dict) -> list[ast.expr]:
+    pairs = zip(node.keys, node.values, strict=True)
+    return [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == "params"]
 
 
 def listed(module: ModuleNames, node: ast.Name) -> list[ast.expr]:

@@ -72,7 +72,9 @@ def changes_of(
         for call in made.through:
             holder = next((item for item in (*holders.values(), module) if call in item.parents), module)
             found.setdefault(call, _of_call(project, holder, call))
-    for mention in dict.fromkeys(item for made in made_by for item in _mentions(made, module, before, later=later)):
+    for mention in dict.fromkeys(
+        item for made in made_by for item in _mentions(project, made, module, before, later=later)
+    ):
         for change in _of_statement(project, mention, set(found)):
             found.setdefault(change.node, change)
     rank = {node: index for index, node in enumerate([function_of(first.module, first.call), *holders])}
@@ -87,14 +89,30 @@ def changes_of(
     return sorted(found.values(), key=when)
 
 
-def _mentions(made: Creation, trains: ModuleNames, optimizer: ast.Call, *, later: bool | ast.AST) -> Iterator[Mention]:
-    """The statements and loops that mention the model, those below the optimizer that stand alone included."""
+def _mentions(
+    project: Project, made: Creation, trains: ModuleNames, optimizer: ast.Call, *, later: bool | ast.AST
+) -> Iterator[Mention]:
+    """The statements and loops that mention the model, those below the optimizer that act in place included."""
     stepped = trains.statement_of(optimizer)
     end = position(later) if isinstance(later, ast.AST) else (sys.maxsize, 0)
     for item in mentions_of(made):
-        alone = later and isinstance(item.statement, ast.Expr) and position(item.statement) < end
-        if item.statement is not stepped and (alone or not is_below(item, trains, optimizer)):
+        counts = not is_below(item, trains, optimizer)
+        if not counts and later and position(item.statement) < end:
+            counts = isinstance(item.statement, ast.Expr) or _widens(project, item)
+        if counts and item.statement is not stepped:
             yield item
+
+
+def _widens(project: Project, mention: Mention) -> bool:
+    """``model = model.float()`` or such a cast of each parameter, in place, before anything is trained."""
+    module, statement, name = mention.module, mention.statement, mention.name
+    cast = cast_of_each(module, statement, name)
+    if isinstance(statement, ast.Assign) and name in map(ast.unparse, statement.targets):
+        value = statement.value
+        cast = value if isinstance(value, ast.Call) and is_cast(value, name) else None
+    if cast is None or any(is_below(mention, module, call) for call in module.calls_by_name.get("backward", ())):
+        return False
+    return not any(isinstance(item.value, Dtype) and item.value != FP32 for item in cast_values(project, module, cast))
 
 
 def _loaded(project: Project, made: Creation) -> Iterator[Change]:
