@@ -590,7 +590,8 @@ ENDS = """
 @pytest.mark.parametrize(
     ("region", "last", "pin", "is_safe"),
     [
-        ("fancy(model(torch.ones(2, 4).cuda()))", "print(loss.item())", "2.4", True),
+        ("model(torch.ones(2, 4).cuda()).relu()", "print(loss.item())", "2.4", True),
+        ("fancy(model(torch.ones(2, 4).cuda()))", "print(loss.item())", "2.4", False),
         ("fancy(model(torch.ones(2, 4).cuda()))", "print(out.detach().cpu().numpy())", "2.4", False),
         (
             "torch.nn.functional.interpolate(model(torch.ones(2, 1, 4).cuda()), scale_factor=2.0)",
@@ -599,7 +600,7 @@ ENDS = """
             False,
         ),
     ],
-    ids=["a number", "an array of what is not known", "a late kernel in the region"],
+    ids=["a number", "a function that nobody knows", "an array of what it gives", "a late kernel in the region"],
 )
 def test_what_a_region_makes_behind_it_needs_leave(
     region: str, last: str, pin: str, is_safe: bool, tmp_path: Path
