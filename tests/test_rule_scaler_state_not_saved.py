@@ -127,7 +127,7 @@ SAVED = SAVE.replace("opt.state_dict()", 'opt.state_dict(), "scaler": scaler.sta
 
 def test_a_state_that_is_saved_and_never_loaded(tmp_path: Path) -> None:
     assert findings(RULE, tmp_path / "kept", script(SAVED)) == ()
-    (finding,) = findings(LOST, tmp_path, script(SAVED))
+    (finding,) = findings(LOST, tmp_path / "lost", script(SAVED))
     assert finding.message.startswith("the optimizer's state is loaded and the scaler's is not, though it is saved")
     assert [(fix.name, fix.applicability.value) for fix in finding.fixes] == [("load", "unsafe")]
 

@@ -76,7 +76,7 @@ def _closest(word: str, known: Sequence[str], likeness: float) -> list[str]:
     """Similar words, first the one with the most letters in the same places: of PF101 and PF211, ``PF1O1`` is PF101."""
     from difflib import get_close_matches
 
-    close = get_close_matches(word, known, 10, likeness)
+    close = get_close_matches(word, known, len(known) or 1, likeness)  # as many may be equally close
 
     def in_place(other: str) -> int:
         return sum(mine == theirs for mine, theirs in zip(word, other, strict=False))
