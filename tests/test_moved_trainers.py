@@ -103,6 +103,8 @@ OF_PLUGIN = "self.trainer.precision_plugin"
     [
         (OF_ACCELERATE, "print(acc.scaler.get_scale())", False),
         (OF_ACCELERATE, "print(acc.scaler.get_scale() if acc.scaler is not None else 1)", True),
+        (OF_ACCELERATE, "held = acc.scaler; print(held.get_scale())", False),
+        (OF_ACCELERATE, "held = acc.scaler; print(held.get_scale() if held is not None else 1)", True),
         (OF_ACCELERATE, "print(acc.num_processes)", True),
         (OF_ACCELERATE, "print(data.scaler.inverse_transform(x))", True),
         (OF_LIGHTNING, f"self.log('scale', {OF_PLUGIN}.scaler.get_scale())", False),

@@ -28,19 +28,33 @@ def scaler_reads(project: Project, paths: Sequence[str]) -> Iterator[Place]:
     for document in project.python_documents_at(paths) if paths else ():
         module = names_of(project, document)
         for node in module.of_type(ast.Attribute) if SCALER in document.text else ():
-            if _is_used(module, node) and not _is_guarded(module, node) and _is_made_elsewhere(project, node):
+            used = any(not _is_guarded(module, item) for item in _uses(module, node)) if node.attr == SCALER else False
+            if used and _is_made_elsewhere(project, node):
                 yield module.place(node, f"{ast.unparse(node)} {NO_SCALER}")
 
 
-def _is_used(module: ModuleNames, node: ast.Attribute) -> bool:
+def _uses(module: ModuleNames, node: ast.Attribute) -> Iterator[ast.expr]:
+    """Where a method of it is called: right there, or of the variable that it is given to."""
     above = module.parents.get(node)
-    return node.attr == SCALER and isinstance(above, ast.Attribute) and above.attr in OF_SCALERS
+    held: list[ast.expr] = [node]
+    if isinstance(above, ast.Assign | ast.NamedExpr):
+        targets = above.targets if isinstance(above, ast.Assign) else [above.target]
+        for target in (item for item in targets if isinstance(item, ast.Name)):
+            bound = module.scope_of(target).lookup(target.id)
+            loads = module.name_loads.get(target.id, ())
+            held += [item for item in loads if module.scope_of(item).lookup(target.id) is bound]
+    for item in held:
+        method = module.parents.get(item)
+        if isinstance(method, ast.Attribute) and method.attr in OF_SCALERS:
+            yield item
 
 
-def _is_guarded(module: ModuleNames, node: ast.Attribute) -> bool:
-    tests = [ast.unparse(item.test) for item in guards(module, node)]
-    tried = any(isinstance(above, ast.Try) for above in module.ancestors(node))
-    return tried or any(SCALER in test or speaks(test) for test in tests)
+def _is_guarded(module: ModuleNames, used: ast.expr) -> bool:
+    tests = [item.test for item in guards(module, used)]
+    tried = any(isinstance(above, ast.Try) for above in module.ancestors(used))
+    names = {SCALER, last_name(used)}
+    asked = (last_name(item) for test in tests for item in ast.walk(test))
+    return tried or any(name in names for name in asked) or any(speaks(ast.unparse(test)) for test in tests)
 
 
 def _is_made_elsewhere(project: Project, node: ast.Attribute) -> bool:
