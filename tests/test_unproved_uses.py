@@ -14,6 +14,7 @@ CODE = """
 
     import numpy as np
     import torch
+    from elsewhere import copy, marks
     from torch import nn
 
     TABLE = {torch.float16: "half", torch.float32: "single"}
@@ -50,6 +51,11 @@ CODE = """
     def remember(value):
         global LAST
         LAST = value
+
+
+    @marks
+    def marked(value):
+        return value
 
 
     def overlap(pred, target):
@@ -102,6 +108,17 @@ UNPROVED = (
     "out.cpu().untyped_storage()",
     "writer.add_images('out', out, step)",
     "torch.save(out.detach().cpu(), 'a.pt')",
+    "print(writer.log_loss(out.detach().cpu()))",
+    "print(model.rendered(out.detach().cpu()))",
+    "out.drawn('a.png')",
+    "writer.write(out.detach().cpu())",
+    "print(torch.ops.mine.packed(out))",
+    "print(marked(out))",
+    "assert str(out.dtype) == 'torch.float16'",
+    "assert out.element_size() == 2",
+    "print(sorted(out, key=pool))",
+    "print(copy(out))",
+    "out.register_hook(pool)",
 )
 PROVED = (
     "total += loss.item(); meter.add_number(loss.item(), x.size(0))",
@@ -116,6 +133,7 @@ PROVED = (
     "meter.add_number(overlap(out, y).item())",
     "writer.add_scalar('loss', loss.item(), step)",
     "torch.save({'model': model.state_dict(), 'loss': loss.item()}, 'a.pt')",
+    "print(criterion(out, y).item())",
 )
 
 
@@ -127,6 +145,49 @@ def test_a_use_of_a_result_that_is_not_known_to_take_bfloat16_needs_leave(
 ) -> None:
     code = CODE.replace("USE", use.replace("; ", "\n            "))
     report, _ = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": "torch>=2.4\n"}, "bf16-mixed")
+    assert bool(report.changes) == is_safe
+
+
+INSIDE = (
+    ("shown = pool(out)", False),
+    ("shown = writer.loss_of(out)", False),
+    ("loss = loss + pool(out)", True),
+    ("other = pool(model(x)); loss = loss + other.mean()", True),
+    ("both = writer.parts(out); loss = sum(both.values())", True),
+)
+
+
+@pytest.mark.parametrize(("use", "is_safe"), INSIDE)
+def test_what_nobody_knows_takes_a_result_only_if_a_backward_pass_goes_through_it(
+    use: str, is_safe: bool, tmp_path: Path
+) -> None:
+    inside = use.replace("; ", "\n                ")
+    code = CODE.replace("y.cuda())\n", f"y.cuda())\n                {inside}\n", 1).replace("USE", "pass")
+    report, _ = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": "torch>=2.4\n"}, "bf16-mixed")
+    assert bool(report.changes) == is_safe
+
+
+LIBRARY = """
+    import torch
+
+
+    def step(model, x, y, criterion, opt, scaler):
+        with torch.autocast("cuda", dtype=torch.float16):
+            out = model(x)
+            loss = criterion(out, y)
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+        return GIVEN
+"""
+
+
+@pytest.mark.parametrize(("given", "is_safe"), [("out", False), ("{'loss': loss.item()}", True)])
+def test_a_result_that_is_returned_to_callers_of_which_none_is_seen_needs_leave(
+    given: str, is_safe: bool, tmp_path: Path
+) -> None:
+    files = {"step.py": LIBRARY.replace("GIVEN", given), "requirements.txt": "torch>=2.4\n"}
+    report, _ = moved(tmp_path, all_rules(), files, "bf16-mixed")
     assert bool(report.changes) == is_safe
 
 

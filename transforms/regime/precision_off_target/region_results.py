@@ -9,20 +9,17 @@ import ast
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import TypeAlias
 
 from ....codemod.purpose.entered import entries_of
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.lightning import STEPS, is_lightning_module
-from ....codemod.python.callers import COMMON
-from ....codemod.python.functions import FunctionTarget, called_function, lineage
-from ....codemod.python.limits import MAX_CALLER_FILES
-from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of, parameters_of
+from ....codemod.python.functions import called_function
+from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
-from ....codemod.torch.entering_calls import sites_of
+from .readers_of_results import called, chain, is_step, readers_of
 
 COLLECTING = ("append", "extend", "add", "update")
 """Methods with which a list, a set or a meter takes what it is given."""
@@ -41,9 +38,6 @@ KEEPING = frozenset({
     "list", "tuple", "next", "iter", "getattr",
 })  # fmt: skip
 """Calls that compute nothing: what they give has the dtype of what they are given."""
-OUTPUTS = "outputs"
-HOOKS = ("_batch_end", "_step_end", "_epoch_end")
-"""The parameter of Lightning's hooks that takes what a step returns, and how their names end."""
 LOST = frozenset({"shape", "dtype", "device", "ndim", "requires_grad"})
 """Attributes of the same kind."""
 TAKING = ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr | ast.Expr
@@ -67,12 +61,14 @@ class Behind:
     """What functions of libraries are passed that make arrays of it themselves."""
     held: dict[tuple[ModuleNames, ast.AST], set[str]]
     """The names in the functions that hold it."""
+    unread: set[ast.AST]
+    """The functions that return it to callers of which not all that are seen are followed, or none is."""
 
 
 def arrays_behind(project: Project, block: Block) -> Behind:
     """The places behind a block at which arrays are made."""
     spread = _Spread(project, block)
-    return Behind(spread.conversions, spread.passed, spread.held)
+    return Behind(spread.conversions, spread.passed, spread.held, spread.unread)
 
 
 def block_of(project: Project, region: Autocast) -> Block:
@@ -101,6 +97,7 @@ class _Spread:
     def __init__(self, project: Project, block: Block) -> None:
         self._project = project
         self.held: dict[tuple[ModuleNames, ast.AST], set[str]] = {}
+        self.unread: set[ast.AST] = set()
         self._returning: set[ast.AST] = set()
         self._waiting: deque[tuple[ModuleNames, ast.AST]] = deque()
         self._entered = {statement for _, statement in block}
@@ -158,12 +155,12 @@ class _Spread:
         inside = [item for item in results if not self._entered.isdisjoint({item, *module.ancestors(item)})]
         if any(_carries(item, names) for item in results) or any(_computes(item) for item in inside):
             self._returning.add(function)
-            for other, call in _calls_of(self._project, module, function):
-                self._add(other, function_of(other, call), [_called(call)])
-            for other, hook in _hooks_of(self._project, module, function):
-                self._add(other, hook, [OUTPUTS])
-            for target, name in _handed_on(self._project, module, function):
-                self._add(target.module, target.node, [f"{name}()"])
+            readers = list(readers_of(self._project, module, function))
+            for other, reader, name in readers:
+                self._add(other, reader, [name])
+            is_whole = all((other, reader) in self.held or is_test(other.path) for other, reader, _ in readers)
+            if not is_whole or not (readers or is_step(self._project, module, function)):
+                self.unread.add(function)
 
     def _follow_attributes(self, module: ModuleNames, function: FunctionNode, names: set[str]) -> None:
         owner = module.scopes[function].enclosing_class
@@ -173,77 +170,13 @@ class _Spread:
                 self._add(module, node, stored & _loaded(node))
 
 
-def _calls_of(project: Project, module: ModuleNames, function: FunctionNode) -> Iterator[tuple[ModuleNames, ast.Call]]:
-    """The calls that reach a function, and those that may: of an object whose class is not known, of a base class."""
-    yield from sites_of(project, module, function)
-    is_method = module.scopes[function].enclosing_class is not None
-    for other in _modules_that_name(project, module, function) if is_method else ():
-        for call in other.calls_by_name.get(function.name, ()):
-            target = called_function(project, other, call)
-            may_be = target is None or _is_overridden(project, module, function, target)
-            if may_be and isinstance(call.func, ast.Attribute):
-                yield other, call
-
-
-def _modules_that_name(project: Project, module: ModuleNames, function: FunctionNode) -> Iterator[ModuleNames]:
-    """The modules in which the name of a function is likely to mean it."""
-    everywhere = function.name not in COMMON and not function.name.startswith("__")
-    documents = project.python_documents((function.name,)) if everywhere else (module.document,)
-    yield from (names_of(project, document) for document in islice(documents, MAX_CALLER_FILES))
-
-
-def _hooks_of(
-    project: Project, module: ModuleNames, function: FunctionNode
-) -> Iterator[tuple[ModuleNames, FunctionNode]]:
-    """The hooks of callbacks and modules to which Lightning passes what a step returns."""
-    owner = module.scopes[function].enclosing_class
-    if function.name not in STEPS or owner is None or not isinstance(owner.node, ast.ClassDef):
-        return
-    if not is_lightning_module(project, module, owner.node):
-        return
-    for document in project.python_documents((OUTPUTS,), HOOKS):
-        other = names_of(project, document)
-        for hook in other.of_type(ast.FunctionDef):
-            if hook.name.endswith(HOOKS) and any(item.arg == OUTPUTS for item in parameters_of(hook)):
-                yield other, hook
-
-
-def _handed_on(project: Project, module: ModuleNames, function: FunctionNode) -> Iterator[tuple[FunctionTarget, str]]:
-    """The functions that are passed this one, each with its name there."""
-    for other in _modules_that_name(project, module, function):
-        for node in (*other.name_loads.get(function.name, ()), *other.attribute_loads.get(function.name, ())):
-            call = other.parents.get(node)
-            if isinstance(call, ast.Call) and node in call.args:
-                target = called_function(project, other, call)
-                name = target.parameter_for(call, node) if target is not None else None
-                if target is not None and name is not None:
-                    yield target, name
-
-
-def _is_overridden(project: Project, module: ModuleNames, function: FunctionNode, target: FunctionTarget) -> bool:
-    """Whether the method that a call names stands in a base of the function's class."""
-    own, base = module.scopes[function].enclosing_class, target.scope.enclosing_class
-    if own is None or base is None or target.node is function:
-        return False
-    return any(scope is base for _, scope in lineage(project, module, own))
-
-
 def is_conversion(node: ast.AST) -> bool:
     """Whether it is a call that makes an array."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CONVERTING
 
 
-def _called(call: ast.Call) -> str:
-    """A name for what a call gives: the callers' own variables are found by it."""
-    return f"{_chain(call.func)}()"
-
-
 def _name(call: ast.Call) -> str:
-    return _chain(call.func).rpartition(".")[2] if not isinstance(call.func, ast.Attribute) else call.func.attr
-
-
-def _chain(node: ast.AST) -> str:
-    return ".".join(attribute_chain(node) or ())
+    return chain(call.func).rpartition(".")[2] if not isinstance(call.func, ast.Attribute) else call.func.attr
 
 
 def _passed(call: ast.Call) -> Iterator[ast.expr]:
@@ -267,11 +200,11 @@ def _given(node: ast.AST) -> Iterator[str]:
     for inner in _targets(node):
         is_stored = isinstance(inner, ast.Name | ast.Attribute) and isinstance(inner.ctx, ast.Store)
         if isinstance(inner, ast.Subscript) and isinstance(inner.ctx, ast.Store):
-            yield _chain(inner.value)
+            yield chain(inner.value)
         elif is_stored:
-            yield _chain(inner)
+            yield chain(inner)
         elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in COLLECTING:
-            yield _chain(_holder(inner.func.value))
+            yield chain(_holder(inner.func.value))
 
 
 def _holder(node: ast.expr) -> ast.expr:
@@ -306,7 +239,7 @@ def _takes(node: ast.AST, names: set[str]) -> bool:
 
 def _carries(node: ast.AST, names: set[str]) -> bool:
     """Whether what an expression gives may be a floating tensor, or hold one, of what ``names`` hold."""
-    if _loses(node):
+    if loses(node):
         return False
     return is_result(node, names) or any(_carries(child, names) for child in ast.iter_child_nodes(node))
 
@@ -314,12 +247,12 @@ def _carries(node: ast.AST, names: set[str]) -> bool:
 def is_result(node: ast.AST, names: Collection[str]) -> bool:
     """Whether an expression is one of these variables, or a call that gives what they hold."""
     if isinstance(node, ast.Call):
-        return _called(node) in names
+        return called(node) in names
     is_read = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
-    return is_read and _chain(node) in names
+    return is_read and chain(node) in names
 
 
-def _loses(node: ast.AST) -> bool:
+def loses(node: ast.AST) -> bool:
     """Whether an expression gives a number, an integer tensor, or one whose dtype it states itself."""
     if isinstance(node, ast.Call):
         return _name(node) in LOSING
@@ -328,7 +261,7 @@ def _loses(node: ast.AST) -> bool:
 
 def _computes(node: ast.AST) -> bool:
     """Whether an expression gives what some call in it computes: ``model(x)["out"].cpu()``, not ``x.cuda()``."""
-    if _loses(node):
+    if loses(node):
         return False
     if isinstance(node, ast.Call) and _name(node) not in KEEPING:
         return True
@@ -336,4 +269,4 @@ def _computes(node: ast.AST) -> bool:
 
 
 def _loaded(function: ast.AST) -> set[str]:
-    return {_chain(node) for node in ast.walk(function) if isinstance(node, ast.Attribute)}
+    return {chain(node) for node in ast.walk(function) if isinstance(node, ast.Attribute)}

@@ -16,18 +16,24 @@ from ....codemod.model import Place
 from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.python.paths import function_of, name_parts
+from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
+from ....codemod.torch.api import CASTS
 from ....codemod.torch.dtypes import HALVES, TORCH_DTYPES
-from .region_results import COLLECTING, LOSING, LOST, Behind, Block, is_conversion, is_result
+from ....codemod.torch.tables.operations import operation
+from .differentiated import is_differentiated
+from .known_callables import has_methods, is_of_python, is_replaced
+from .region_results import COLLECTING, KEEPING, LOSING, LOST, Behind, Block, is_conversion, is_result
 
 RAW = frozenset({
-    "__array__", "__dlpack__", "untyped_storage", "storage", "data_ptr", "tobytes", "numpy", "save", "plot", "hist",
+    "__array__", "__dlpack__", "untyped_storage", "storage", "data_ptr", "numpy", "element_size", "nbytes",
+    "itemsize", "register_hook",
 })  # fmt: skip
-"""Methods that give the bits of a tensor, or what a class of its own makes of it."""
+"""Members of tensors that give their bits or how many there are, or hand a tensor of the same dtype to others."""
 CLEARED = (LOSING - {"numpy", "type"}) | {"isnan", "isfinite", "id", "repr", "format", "hasattr", "callable"}
 """Calls that take a tensor of any dtype and give nothing of it on."""
 SAYING = frozenset({
-    "backward", "manual_backward", "set_postfix", "set_description", "info", "debug", "warning", "error", "write",
+    "backward", "manual_backward", "set_postfix", "set_description", "info", "debug", "warning", "error",
 })  # fmt: skip
 """Methods that only print or differentiate what they are given."""
 WRAPPING = frozenset({
@@ -41,15 +47,15 @@ TENSOR = frozenset({
     "index_add_", "scatter_", "masked_fill", "masked_scatter", "where", "dot", "mm", "bmm", "cross",
 })  # fmt: skip
 """Methods of tensors, scalers and accelerators that take a tensor and give one."""
-PACKAGES = ("torch.", "torchvision.", "timm.", "einops.", "transformers.", "diffusers.", "peft.", "accelerate.")
-"""Packages that compute with bfloat16."""
-HANDED_OVER = ("torch.utils.dlpack", "torch.to_dlpack", "torch.save", "torchvision.utils.save_image")
-"""What of them hands a tensor to others."""
-MODELS = frozenset({
-    "loss", "criterion", "crit", "model", "net", "network", "head", "objective", "discriminator", "generator",
-    "encoder", "decoder",
-})  # fmt: skip
-"""Words of callables that compute with tensors, as a region itself does."""
+PACKAGES = ("torch.", "einops.")
+"""Packages whose functions compute with bfloat16 as they do with float16."""
+HANDED_OVER = (
+    *("torch.utils", "torch.ops", "torch.library", "torch.to_dlpack", "torch.save", "torch.from_numpy"),
+    *("torch.Tensor.numpy", "torch.ByteStorage", "einops.asnumpy"),
+)
+"""What of them hands a tensor to others, or makes an array of it."""
+METHODS = KEEPING | TENSOR | LOSING | {*CASTS, "type_as", "copy", "setdefault", "popitem", "split", "chunk", "unbind"}
+"""Methods of tensors, lists and dictionaries."""
 CONTAINERS = ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.Tuple
 MADE = ("collections.", "list", "dict", "set", "defaultdict", "deque", "torch.")
 THROUGH = (
@@ -58,8 +64,8 @@ THROUGH = (
 )  # fmt: skip
 """Nodes whose value holds what stands in them."""
 ENDING = (
-    ast.Compare | ast.FormattedValue | ast.comprehension | ast.For | ast.AsyncFor | ast.Return | ast.Yield
-    | ast.YieldFrom | ast.Expr | ast.Assert | ast.If | ast.While | ast.Raise | ast.Delete | ast.Slice | ast.withitem
+    ast.Compare | ast.FormattedValue | ast.comprehension | ast.For | ast.AsyncFor | ast.Expr | ast.Assert | ast.If
+    | ast.While | ast.Raise | ast.Delete | ast.Slice | ast.withitem
 )  # fmt: skip
 """Nodes that end the way of a value, or where it is followed by its name."""
 
@@ -71,7 +77,7 @@ def unproved_use(project: Project, block: Block, behind: Behind) -> Place | None
 
 class _Uses:
     def __init__(self, project: Project, block: Block, behind: Behind) -> None:
-        self._project, self._held = project, behind.held
+        self._project, self._held, self._unread = project, behind.held, behind.unread
         self._entered = {statement for _, statement in block}
 
     def found(self) -> Iterator[Place]:
@@ -84,11 +90,11 @@ class _Uses:
 
     def _computes_here(self, module: ModuleNames, node: ast.AST) -> bool:
         """Whether a call of the block computes with a model: its result may have no name."""
-        if not isinstance(node, ast.Call) or _name(node.func) in CLEARED | WRAPPING | TENSOR | SAYING:
+        if not isinstance(node, ast.Call) or last_name(node.func) in CLEARED | WRAPPING | TENSOR | SAYING | KEEPING:
             return False
         if not self._is_entered(module, node):
             return False
-        return bool(MODELS.intersection(name_parts(node.func)))
+        return not module.qualified(node.func) or self._kind(module, node.func) is Kind.MODULE
 
     def _is_entered(self, module: ModuleNames, node: ast.AST) -> bool:
         return not self._entered.isdisjoint(module.ancestors(node))
@@ -107,6 +113,8 @@ class _Uses:
 
     def _step(self, module: ModuleNames, node: ast.AST, parent: ast.AST | None) -> ast.AST | None:
         """The expression that holds the value next; None where it ends well; itself where nothing is known."""
+        if isinstance(parent, ast.Return | ast.Yield | ast.YieldFrom):
+            return node if function_of(module, node) in self._unread else None
         if parent is None or isinstance(parent, ENDING):
             return None
         if isinstance(parent, ast.Attribute):
@@ -151,11 +159,20 @@ class _Uses:
         stated = next((item for item in dtypes if item is not None), None)
         if parent.attr in RAW or (parent.attr == "type" and not call.args) or _reinterprets(module, call):
             return node
-        return None if stated is not None and stated not in HALVES else call
+        if stated is not None and stated not in HALVES:
+            return None
+        return call if self._is_known_method(module, call, parent) else node
+
+    def _is_known_method(self, module: ModuleNames, call: ast.Call, method: ast.Attribute) -> bool:
+        """Whether a method is one of tensors or containers, or computes with gradients; not of a class of its own."""
+        is_own = called_function(self._project, module, call) is not None
+        if is_own or method.attr in METHODS or operation(method.attr.removesuffix("_")) is not None:
+            return True
+        return is_differentiated(self._project, call)
 
     def _taken(self, module: ModuleNames, call: ast.Call, node: ast.AST) -> ast.AST | None:
         """What becomes of an argument."""
-        name, qualified = _name(call.func), module.qualified(call.func) or ""
+        name, qualified = last_name(call.func), module.qualified(call.func) or ""
         if call.func is node:
             return call
         if is_conversion(call):
@@ -166,33 +183,38 @@ class _Uses:
             return call
         target = called_function(self._project, module, call)
         if target is not None:
-            given = target.arguments(call).values()
-            return call if node in given and (target.module, target.node) in self._held else node
+            is_followed = node in target.arguments(call).values() and (target.module, target.node) in self._held
+            return call if is_followed and not is_replaced(target) else node
         return self._taken_by_unknown(module, call, node, name, qualified)
 
     def _taken_by_unknown(
         self, module: ModuleNames, call: ast.Call, node: ast.AST, name: str, qualified: str
     ) -> ast.AST | None:
         is_logged = name == "log" and "loss" in _words(node)
-        if name in CLEARED | SAYING or is_logged or qualified.startswith(("logging.", "math.")):
+        is_method = isinstance(call.func, ast.Attribute) and not qualified
+        if is_logged or qualified.startswith(("logging.", "math.")) or (is_method and name in SAYING):
             return None
-        if name in WRAPPING:
+        if not is_method and is_of_python(module, call.func, qualified):
+            return self._taken_by_python(call, node, name)
+        if isinstance(call.func, ast.Attribute) and is_method:
+            if name in COLLECTING or name in ("insert", "appendleft", "setdefault"):
+                return None if self._is_container(module, call.func.value) else node
+            if self._kind(module, call.func.value) is Kind.TENSOR or (name in TENSOR and self._gives(module, call)):
+                return call
+        if self._kind(module, call.func) is Kind.MODULE or (not qualified and is_differentiated(self._project, call)):
             return call
+        owner = class_of(self._project, module, call.func)
+        return call if owner is not None and not has_methods(owner[1].node) else node
+
+    def _taken_by_python(self, call: ast.Call, node: ast.AST, name: str) -> ast.AST | None:
         if name == "getattr":
             asked = call.args[1] if call.args[1:] else None
             return call if isinstance(asked, ast.Constant) and asked.value not in RAW else node
-        if isinstance(call.func, ast.Attribute):
-            if name in COLLECTING or name in ("insert", "appendleft", "setdefault"):
-                return None if self._is_container(module, call.func.value) else node
-            if name in TENSOR or self._kind(module, call.func.value) is Kind.TENSOR:
-                return call
-        is_used = not isinstance(module.parents.get(call), ast.Expr)
-        if not qualified and is_used and self._is_entered(module, call):
-            return call
-        if MODELS.intersection(name_parts(call.func)) or self._kind(module, call.func) is Kind.MODULE:
-            return call
-        owner = class_of(self._project, module, call.func)
-        return call if owner is not None and not _has_methods(owner[1].node) else node
+        is_tested = name in ("sorted", "max", "min") and any(item.arg == "key" for item in call.keywords)
+        return None if name in CLEARED else call if name in WRAPPING and not is_tested else node
+
+    def _gives(self, module: ModuleNames, call: ast.Call) -> bool:
+        return not isinstance(module.parents.get(call), ast.Expr)
 
     def _is_lost_in(self, module: ModuleNames, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> bool:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -237,7 +259,7 @@ class _Uses:
         made = list(self._made(module, node))
         return bool(made) and all(
             isinstance(item, CONTAINERS)
-            or (isinstance(item, ast.Call) and (module.qualified(item.func) or _name(item.func)).startswith(MADE))
+            or (isinstance(item, ast.Call) and (module.qualified(item.func) or last_name(item.func)).startswith(MADE))
             for item in made
         )
 
@@ -282,14 +304,16 @@ def _of_dtype(module: ModuleNames, node: ast.AST, dtype: ast.Attribute) -> ast.A
     if isinstance(parent, ast.keyword | ast.FormattedValue):
         return None
     if isinstance(parent, ast.Call):
-        is_fitting = _name(parent.func) in ("to", "type", "print", "finfo", "zeros", "ones", "tensor", "str")
+        is_fitting = last_name(parent.func) in ("to", "type", "print", "finfo", "zeros", "ones", "tensor")
         return None if is_fitting and "numpy" not in (module.qualified(parent.func) or "") else node
     return node
 
 
 def _reinterprets(module: ModuleNames, call: ast.Call) -> bool:
     """``out.view(torch.int16)``"""
-    return _name(call.func) == "view" and any((module.qualified(item) or "").startswith("torch.") for item in call.args)
+    return last_name(call.func) == "view" and any(
+        (module.qualified(item) or "").startswith("torch.") for item in call.args
+    )
 
 
 def _place(module: ModuleNames, node: ast.AST, parent: ast.AST | None) -> Place:
@@ -297,16 +321,7 @@ def _place(module: ModuleNames, node: ast.AST, parent: ast.AST | None) -> Place:
     return module.place(node, f"{ast.unparse(node)}: {said}")
 
 
-def _name(func: ast.expr) -> str:
-    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
-
-
 def _words(node: ast.AST) -> set[str]:
     """The words of the variables in an expression: what is called a loss is a single number."""
     names = (item for item in ast.walk(node) if isinstance(item, ast.Name | ast.Attribute))
     return {word for item in names for word in name_parts(item)}
-
-
-def _has_methods(owner: ast.AST) -> bool:
-    is_module = any("Module" in ast.unparse(base) for base in getattr(owner, "bases", ()))
-    return not is_module and any(isinstance(item, ast.FunctionDef) for item in getattr(owner, "body", ()))
