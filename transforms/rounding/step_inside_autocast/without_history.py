@@ -12,10 +12,10 @@ from ....codemod.python.paths import calls_of, exclusive, function_of, position
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, is_without_gradients
+from ....codemod.torch.trained_modules import is_trained
 
 REPAIRED = "2.10"
 """The first release that may know that a copy has no history (pytorch/pytorch#165068); 2.13 was seen to."""
-OF_MODULES = ("parameters", "named_parameters", "train")
 MESSAGE = (
     "the first pass of the model in this autocast region runs without gradients: before PyTorch 2.10 autocast uses its "
     "16-bit copies of the weights again in the pass that is trained, and linear and convolution weights get no gradient"
@@ -43,12 +43,6 @@ def passes_without_history(project: Project, region: Autocast) -> Iterator[Draft
 
 def _is_trained(module: ModuleNames, region: Autocast, call: ast.Call) -> bool:
     """Whether what is called is a module whose weights the function trains: it is not frozen, and a loss goes back."""
-    function, text = function_of(module, region.node), ast.unparse(call.func)
-    asked = {name for name in OF_MODULES for item in module.attribute_loads.get(name, []) if _of(item) == text}
-    frozen = any(_of(item) == text for item in module.attribute_loads.get("requires_grad_", []))
+    function = function_of(module, region.node)
     back = isinstance(function, FunctionNode) and bool(module.calls_inside.get((function, "backward")))
-    return bool(asked) and not frozen and back
-
-
-def _of(node: ast.Attribute) -> str:
-    return ast.unparse(node.value)
+    return back and is_trained(module, call.func)

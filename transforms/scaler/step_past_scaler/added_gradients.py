@@ -9,18 +9,17 @@ from ....codemod.model import Draft
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.python.functions import called_function
 from ....codemod.python.names import attribute_chain, last_name
-from ....codemod.python.paths import calls_of, loops, name_parts, position
+from ....codemod.python.paths import calls_of, loops, position
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import is_without_gradients
 from ....codemod.torch.clipping import calls_within
 from ....codemod.torch.scaler_steps import ScalerStep
+from ....codemod.torch.trained_modules import is_trained
 from ....codemod.torch.unscaled_steps import differentiated
 from .passes import calls_named, leads_to, leads_to_backward, owner_of, plain_backwards
 
 HIDING = ("escaped", "private", "bound-method", "method", "stored", "get_scale", "argument", "called")
 """Uses of a scaler behind which somebody else may scale, unscale or step."""
-MODELS = frozenset(("model", "net", "network", "module", "backbone", "encoder", "unet", "transformer"))
-"""Words in the names of models."""
 ENDING = ("zero_", "unscale", "step", "clip_grad")
 """Parts of the names of what sets gradients to zero, unscales them, or uses them up."""
 MAX_NAMES = 20
@@ -58,7 +57,8 @@ def _is_alone(project: Project, each: ScalerStep) -> bool:
     optimizers = {each.text_of_optimizer(step) for step in each.of("step")}
     others = {owner_of(call) for call in calls_named(each, "step") if call not in each.of("step")}
     is_hidden = any(use.kind in HIDING for use in each.uses)
-    return len(optimizers) == 1 and not others & optimizers and not (is_hidden or leads_to_backward(project, each))
+    others &= optimizers | {owner_of(call) for call in calls_named(each, "zero_grad")}  # no schedulers
+    return len(optimizers) == 1 and not others and not (is_hidden or leads_to_backward(project, each))
 
 
 def _add_up(project: Project, each: ScalerStep, scale: ast.Call, call: ast.Call) -> bool:
@@ -127,4 +127,4 @@ def _last_values(each: ScalerStep, name: str, at: ast.Call) -> list[ast.expr]:
 
 def _is_model(each: ScalerStep, func: ast.expr) -> bool:
     chain = attribute_chain(func)
-    return chain is not None and not MODELS.isdisjoint(name_parts(func)) and each.module.qualified(func) is None
+    return chain is not None and each.module.qualified(func) is None and is_trained(each.module, func)
