@@ -10,12 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..source.project import Project
+from .bindings import only_value
 from .functions import called_function
 from .keywords import stores_in
-from .names import Binding, ModuleNames
+from .names import Binding, ModuleNames, last_name
 from .paths import position
 
 MAX_HOPS = 10
+REFLECTING = ("signature", "getfullargspec", "fields", "vars", "dir")
+"""Functions of Python that tell all names that a function takes, or that an object has."""
+REFLECTED = ("__dataclass_fields__", "__annotations__", "__dict__")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +59,7 @@ class _Reading:
             known = all(key is None or isinstance(key, str) for key in named)
             return inner.merged(zip(named, node.values, strict=True)) if known else None  # type: ignore[arg-type]
         if isinstance(node, ast.DictComp):
-            source = _filtered(node)
+            source = _filtered(self.module, node)
             return inner.of(source) if source is not None else None
         return inner.of_call(node) if isinstance(node, ast.Call) else None
 
@@ -97,20 +101,41 @@ class _Reading:
         return replace(self, given=target.arguments(node)).of(value)
 
 
-def _filtered(node: ast.DictComp) -> ast.expr | None:
-    """``x`` of ``{k: v for k, v in x.items() if k in known}``: whoever knows the names knows all that are right."""
+def _filtered(module: ModuleNames, node: ast.DictComp) -> ast.expr | None:
+    """``x`` of ``{k: v for k, v in x.items() if k in known}``: whoever asks for the names knows all that are right."""
     loop, call = node.generators[0], node.generators[0].iter
-    alike = isinstance(loop.target, ast.Tuple) and list(map(ast.unparse, loop.target.elts)) == [
-        ast.unparse(node.key),
-        ast.unparse(node.value),
-    ]
-    named = any(
-        isinstance(item, ast.Constant) and item.value is not None for test in loop.ifs for item in ast.walk(test)
-    )
+    pair = [ast.unparse(node.key), ast.unparse(node.value)]
+    alike = isinstance(loop.target, ast.Tuple) and list(map(ast.unparse, loop.target.elts)) == pair
     method = call.func if isinstance(call, ast.Call) else None
-    if len(node.generators) > 1 or not alike or named or not isinstance(method, ast.Attribute):
+    if len(node.generators) > 1 or not alike or not isinstance(method, ast.Attribute):
         return None
-    return method.value if method.attr == "items" else None
+    return method.value if method.attr == "items" and all(_keeps(module, test, *pair) for test in loop.ifs) else None
+
+
+def _keeps(module: ModuleNames, test: ast.expr, key: str, value: str) -> bool:
+    """``k in known``, ``hasattr(x, k)``, ``v is not None``: no right name with a value is left out."""
+    if isinstance(test, ast.Call) and ast.unparse(test.func) == "hasattr":
+        return ast.unparse(test.args[-1]) == key
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In) and len(test.ops) == 1:
+        return ast.unparse(test.left) == key and _is_asked(module, test.comparators[0], MAX_HOPS)
+    return ast.unparse(test) == f"{value} is not None"
+
+
+def _is_asked(module: ModuleNames, node: ast.expr | None, hops: int) -> bool:
+    """Whether names are those of a function or a class, and no list of the file: ``signature(f).parameters``."""
+    if node is None or not hops:
+        return False
+    if isinstance(node, ast.Name):
+        return _is_asked(module, only_value(module, node), hops - 1)
+    if isinstance(node, ast.Attribute):
+        return node.attr in REFLECTED or _is_asked(module, node.value, hops - 1)
+    if isinstance(node, ast.SetComp | ast.ListComp):
+        return _is_asked(module, node.generators[0].iter, hops - 1)
+    if not isinstance(node, ast.Call):
+        return False
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    asked = last_name(node.func) in REFLECTING
+    return asked or any(_is_asked(module, item, hops - 1) for item in (*node.args, owner) if item is not None)
 
 
 def _is_before(module: ModuleNames, made: Binding, statement: ast.stmt, use: ast.Name) -> bool:
