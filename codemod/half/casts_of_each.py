@@ -10,13 +10,14 @@ from ..torch.api import CASTS
 from ..torch.weight_changes import moves_only
 
 ALL = ("parameters", "named_parameters", "modules", "named_modules")
-ADAPTERS = ("lora", "adapter")
+OF_LORA = ("lora_", "lora_A", "lora_B", "lora")
+"""Parts of the names of the parameters that a `LoraConfig` of peft (0.21.2) adds."""
 
 
 def cast_of_each(module: ModuleNames, statement: ast.stmt, name: str) -> ast.Call | None:
     """The cast that ``for p in model.parameters(): p.data = p.data.half()`` or ``model.apply(f)`` does to all parts.
 
-    Also to all that are trained: ``if p.requires_grad``, or adapters by their names.
+    Also to all that are trained: ``if p.requires_grad``, or the LoRA weights of peft by their names.
     """
     if isinstance(statement, ast.For) and _is_over(statement.iter, name, ALL):
         return _only_cast(_of_trained(statement))
@@ -32,7 +33,7 @@ def cast_of_each(module: ModuleNames, statement: ast.stmt, name: str) -> ast.Cal
 
 
 def is_of_adapters(statement: ast.stmt) -> bool:
-    """Whether a loop casts only what is named like an adapter."""
+    """Whether a loop casts only what is named like the LoRA weights of peft."""
     tests = [item.test for item in getattr(statement, "body", ()) if isinstance(item, ast.If)]
     return any(_names_adapters(test) for test in tests)
 
@@ -50,7 +51,7 @@ def _of_trained(loop: ast.For) -> Sequence[ast.stmt]:
 def _names_adapters(test: ast.expr) -> bool:
     """``"lora_" in name``."""
     word = test.left if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In) else None
-    return isinstance(word, ast.Constant) and any(item in str(word.value).lower() for item in ADAPTERS)
+    return isinstance(word, ast.Constant) and str(word.value).strip(".") in OF_LORA
 
 
 def _asks_gradients(test: ast.expr) -> bool:

@@ -55,6 +55,8 @@ class Change:
     """The part of the model that alone is meant; empty for all of it."""
     is_adapter: bool = False
     """Whether adapters are trained from here on; of the dtype of the weights where the change keeps that."""
+    is_of_adapters: bool = False
+    """Whether it casts adapters alone, by the names that they have where a change before has put them on."""
     is_freezing: bool = False
     is_unfreezing: bool = False
     """Whether it certainly makes a part trainable again, as it is."""
@@ -243,7 +245,7 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
     each, state = cast_of_each(module, statement, name), assigned_state(statement, name)
     if each is not None:
         values = cast_values(project, module, each)
-        yield Change(module, statement, values, given, is_adapter=is_of_adapters(statement))
+        yield Change(module, statement, values, given, is_of_adapters=is_of_adapters(statement))
     elif state is not None:
         inside = cast_of_state(module, state)
         every = (*given, *_guards(project, module, inside)) if inside else given

@@ -47,7 +47,7 @@ def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State |
         adapted, frozen = adapted or change.is_adapter, (frozen or freezes) and not thawed
         if change.values and all(item.value is None for item in change.values):
             continue
-        half = _half(project, change, dtype, known)
+        half = _half(project, change, dtype, known) if adapted or not change.is_of_adapters else None
         if half is None:
             if change.part:
                 continue

@@ -11,6 +11,10 @@ from ...codemod.source.project import Project
 PEAKS = {"torch.optim.lr_scheduler.OneCycleLR": 1, "torch.optim.lr_scheduler.CyclicLR": 2}
 """Schedules that ignore the optimizer's rate, and where among their arguments their largest one stands."""
 ARGUMENT = "max_lr"
+BY_FUNCTION = ("torch.optim.lr_scheduler.LambdaLR", "torch.optim.lr_scheduler.MultiplicativeLR")
+"""Schedules that multiply with what a function gives, which may be more than 1."""
+LIBRARIES = ("torch.optim.lr_scheduler.", "transformers.", "diffusers.optimization.")
+"""Whose other schedules never go above the rate of the optimizer, or state their own peak."""
 
 
 def schedules_of(module: ModuleNames, optimizer: ast.Call) -> Iterator[ast.Call]:
@@ -46,3 +50,9 @@ def stated_peak(project: Project, module: ModuleNames, schedules: list[ast.Call]
             named = [item.value for item in call.keywords if item.arg == ARGUMENT]
             found.append(next(iter((*named, *call.args[place : place + 1])), None))
     return found
+
+
+def keeps_below(project: Project, module: ModuleNames, schedule: ast.Call) -> bool:
+    """Whether the rate of the optimizer, or the one that a cycle states, is certainly the largest one."""
+    name = resolve(project, module, schedule.func) or ""
+    return name.startswith(LIBRARIES) and name not in BY_FUNCTION

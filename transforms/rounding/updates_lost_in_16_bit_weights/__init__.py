@@ -48,8 +48,9 @@ default dtype (`torch.set_default_dtype(torch.bfloat16)`) counts for what is mad
 values that launch lines (those of read-mes too), files or defaults give them, tests of the machine as on a GPU that
 has bfloat16; `torch_dtype="auto"` with names of checkpoints that are known. The rate is one of those runs: of the
 launch line that makes the weights 16-bit where one does, else from the lowest to the highest at which updates are
-lost; under a schedule its peak, which a cycle (`OneCycleLR`, `CyclicLR`) states itself. Of a class that a table, a
-function or `getattr` picks, all that it can be have to lose updates. A launch by accelerate counts where it says
+lost; under a schedule its peak, which a cycle (`OneCycleLR`, `CyclicLR`) states itself, and that of the optimizer where
+a function multiplies it (`LambdaLR`). Of a class that a table, a function or `getattr` picks, all that it can be have
+to lose updates. A launch by accelerate counts where it says
 `--multi_gpu`: otherwise a user's own configuration may name DeepSpeed.
 
 ## Not flagged
@@ -77,12 +78,12 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
 from ..grids import loses_updates, share_moved, share_of_adapter_moved
 from ..half_optimizers import HalfOptimizer, half_optimizers, rates_of
-from ..schedules import schedules_of
+from ..schedules import keeps_below, schedules_of
 from ..stated_numbers import Stated, ends
 from ..trained_half import HalfTraining, half_trainings, is_constant, is_run
 from .half_settings import half_settings
 
-PEAK = ", the peak of a schedule"
+PEAK, START = ", the peak of a schedule", ", which a schedule multiplies"
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -90,26 +91,33 @@ def check(project: Project) -> Iterator[Finding]:
         rates = rates_of(project, item) if item.row.by_lr else ()
         losing = [rate for rate in rates if rate.value > 0 and item.loses_at(rate.value)]
         if losing and is_run(project, item):
-            yield _at(item, item.name, losing, is_peak=any(schedules_of(item.module, item.call)))
+            yield _at(item, item.name, losing, _scheduled(project, item))
     for training in half_trainings(project):
         losing = [rate for rate in training.rates if loses_updates(rate.value, training.weights.dtype)]
         if losing and is_run(project, training):
-            yield _at(training, training.optimizer, losing, is_peak=not is_constant(training))
+            yield _at(training, training.optimizer, losing, "" if is_constant(training) else PEAK)
     for setting in half_settings(project):
         if loses_updates(setting.rate.value, setting.dtype):
             weights = HalfWeights("the model", setting.dtype, setting.place)
-            message = _message(setting.optimizer, weights, (setting.rate,), is_peak=False)
+            message = _message(setting.optimizer, weights, (setting.rate,), "")
             yield rule.found(setting.place.saying(message), (setting.rate.place,), _choices(weights))
 
 
-def _at(item: HalfOptimizer | HalfTraining, optimizer: str, losing: Sequence[Stated], *, is_peak: bool) -> Finding:
+def _scheduled(project: Project, item: HalfOptimizer) -> str:
+    """What becomes of the rate later."""
+    schedules = list(schedules_of(item.module, item.call))
+    known = all(keeps_below(project, item.module, schedule) for schedule in schedules)
+    return (PEAK if known else START) if schedules else ""
+
+
+def _at(item: HalfOptimizer | HalfTraining, optimizer: str, losing: Sequence[Stated], scheduled: str) -> Finding:
     rates, weights = ends(losing), item.weights
     evidence = (*weights.places, *(rate.place for rate in rates))
-    message = _message(optimizer, weights, rates, is_peak=is_peak)
+    message = _message(optimizer, weights, rates, scheduled)
     return rule.at(item.module, item.call, message, evidence, _choices(weights))
 
 
-def _message(optimizer: str, weights: HalfWeights, rates: Sequence[Stated], *, is_peak: bool) -> str:
+def _message(optimizer: str, weights: HalfWeights, rates: Sequence[Stated], scheduled: str) -> str:
     trained, size, long = "weights", "weights of the usual size (standard deviation 0.02)", ""
     share = share_of_adapter_moved if weights.adapted else share_moved
     if weights.adapted:
@@ -118,7 +126,7 @@ def _message(optimizer: str, weights: HalfWeights, rates: Sequence[Stated], *, i
     moved = " to ".join(dict.fromkeys(_percent(share(rate.value, weights.dtype)) for rate in rates))
     return (
         f"{optimizer} steps the {weights.dtype.name} {trained} of {weights.name}"
-        f" at lr {' to '.join(f'{rate.value:g}' for rate in rates)}{PEAK if is_peak else ''}:"
+        f" at lr {' to '.join(f'{rate.value:g}' for rate in rates)}{scheduled}:"
         f" a step moves {moved} of {size}, in float32 all{long}; the rest of the update is rounded away:"
         f" keep {trained} in float32 under autocast{', or round at random' if weights.dtype == BF16 else ''}"
     )
