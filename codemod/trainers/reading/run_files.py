@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...formats.text import CommandLine
+from ...purpose.computed_names import IMPORTING
 from ...purpose.files import CONFIG_ENDINGS
 from ...purpose.imports import reached_from
 from ...python.names import ModuleNames, names_of
@@ -30,8 +31,6 @@ MAX_NAME = 300
 """Characters of a string that can name a file."""
 MAX_CLASSES = 200
 MAX_MODULES = 40
-IMPORTING = ("import_module", "__import__")
-"""Calls that import what a string names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ...purpose.computed_names import IMPORTING
 from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules
 from ...python.identifiers import words_of
@@ -19,7 +20,7 @@ from ...python.options import Option, options_in
 from ...python.paths import function_of
 from ...source.project import Project
 
-PICKING = ("import_module", "__import__", "fromfile", "run_path", "spec_from_file_location", "SourceFileLoader")
+PICKING = (*IMPORTING, "fromfile", "run_path", "spec_from_file_location", "SourceFileLoader")
 """Calls that run a Python file whose name the code need not hold."""
 HOLDERS = frozenset(("cfg", "config", "configs", "conf", "settings", "hparams"))
 """What is in the names of what such a file holds, or is."""
