@@ -6,12 +6,20 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
+from inspect import getsource
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import tomlkit
+from precfix.codemod.flow.classes import ProjectClass
+from precfix.codemod.flow.lattice import Atom, Value
+from precfix.codemod.flow.lattice import Source as DtypeSource
+from precfix.codemod.python.functions import FunctionTarget
+from precfix.codemod.python.scopes import Binding
+from precfix.codemod.python.started import StartedFunction
 
 from .fixture_cases import REPOSITORY
 
@@ -92,6 +100,8 @@ class Source:
     """What is longer than it may be."""
     safe: tuple[str, ...]
     """Where a fix is made safe by hand."""
+    stores: tuple[tuple[str, str], ...]
+    """(what an attribute is stored into, its name); "*" where `setattr` computes it."""
 
 
 @cache
@@ -100,7 +110,8 @@ def product() -> dict[str, Source]:
     found = {}
     for path in sources():
         name, tree = path.relative_to(REPOSITORY).as_posix(), ast.parse(path.read_bytes())
-        found[name] = Source(tuple(imports_of(path, tree)), tuple(_long(path, tree)), tuple(_safe(name, tree)))
+        imported, long = tuple(imports_of(path, tree)), tuple(_long(path, tree))
+        found[name] = Source(imported, long, tuple(_safe(name, tree)), tuple(_stores(tree)))
     return found
 
 
@@ -292,6 +303,46 @@ READING_SAFE = (
     "codemod/screening/screen.py",
     "codemod/trainers/writing/contradictions.py",
 )
+
+
+NEVER_CHANGED = (Value, Atom, DtypeSource, Binding, ProjectClass, FunctionTarget, StartedFunction)
+"""Classes whose objects are shared and kept, and that are not frozen, as there are many to make."""
+OTHER_OBJECTS = {
+    ("codemod/formats/nesting.py", "node.value"): "a node of a configuration file",
+    ("codemod/formats/yaml_nodes.py", "node.value"): "a node of a configuration file",
+    ("codemod/report/junit.py", "said.text"): "an element of XML",
+    ("codemod/source/slim_nodes.py", "node.*"): "a syntax tree that is just made",
+    ("codemod/trainers/writing/counterparts.py", "keyword.value"): "a copy of a call",
+    ("transforms/deferred.py", "object.*"): "an object of its own class",
+}
+"""Stores into what only has an attribute of the same name, and what it is."""
+
+
+def test_nobody_changes_what_is_shared() -> None:
+    shared = {item.name for kind in NEVER_CHANGED for item in fields(kind)} | {"*"}
+    inside = {name: source for name, source in product().items() if not name.startswith("probes/")}
+    found = {
+        (name, f"{holder}.{attribute}")
+        for name, source in inside.items()
+        for holder, attribute in source.stores
+        if attribute in shared and holder != "self"
+    }
+    assert found == set(OTHER_OBJECTS)
+
+
+def test_classes_of_what_is_shared_do_not_change_it_themselves() -> None:
+    for kind in NEVER_CHANGED:
+        tree = ast.parse(dedent(getsource(kind)))
+        assert list(_stores(tree)) == [], kind
+
+
+def _stores(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+            yield ast.unparse(node.value), node.attr
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("setattr", "delattr", "setattr__")):
+            holder = node.func.value if isinstance(node.func, ast.Attribute) else node.args[0]
+            yield ast.unparse(holder), "*"
 
 
 NOT_PYTHON = {
