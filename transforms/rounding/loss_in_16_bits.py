@@ -147,8 +147,6 @@ def _has_many_classes(project: Project, module: ModuleNames, logits: ast.expr, h
         number = number_of(project, made.module, sizes[0]) if of_linear and sizes else None
         if number is not None:
             yield number >= MANY
-        elif of_linear and sizes and "vocab" in ast.unparse(sizes[0]).lower():
-            yield True
         named = ast.unparse(made.call.func)
         yield from [True] * any(item in named for item in PREDICTING) + [False] * ("Classification" in named)
         owner = class_of(project, made.module, made.call.func)
