@@ -74,8 +74,29 @@ def cast_of_state(module: ModuleNames, state: ast.expr) -> ast.Call | None:
     made = [item.value for item in bindings if item.kind == "assign"] if bindings else [state]
     inside = [item.value for item in made if isinstance(item, ast.DictComp)]
     casts = [item for item in inside if isinstance(item, ast.Call) and _is_cast(item) and not moves_only(item)]
+    if _may_lack_weights(module, state) and any(_keeps_some(item) for item in made):
+        return None
     alike = all(isinstance(item, ast.Name) or (isinstance(item, ast.Call) and _is_cast(item)) for item in inside)
     return casts[0] if len(casts) == 1 and alike and len(made) == max(len(bindings), 1) else None
+
+
+def _may_lack_weights(module: ModuleNames, state: ast.expr) -> bool:
+    """``strict=False``: weights that the state does not hold stay as they are."""
+    call = module.parents[state]
+    named = {item.arg: item.value for item in call.keywords} if isinstance(call, ast.Call) else {}
+    strict = named.get("strict", call.args[1] if isinstance(call, ast.Call) and len(call.args) > 1 else None)
+    return strict is not None and not (isinstance(strict, ast.Constant) and strict.value)
+
+
+def _keeps_some(made: ast.expr | None) -> bool:
+    """``if "head" in name``: one part alone is kept; ``not in`` leaves out what the model need not have."""
+    tests = [test for loop in made.generators for test in loop.ifs] if isinstance(made, ast.DictComp) else []
+    return not all(
+        isinstance(test.ops[0], ast.NotIn)
+        if isinstance(test, ast.Compare)
+        else isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+        for test in tests
+    )
 
 
 def _is_over(node: ast.expr, name: str, methods: Sequence[str]) -> bool:
