@@ -27,7 +27,7 @@ from .benchmarks import only_measures
 from .grids import loses_updates
 from .optimizer_table import Row, row_of_optimizer
 from .parameter_groups import rates_of_groups
-from .schedules import schedules_of, stated_peak
+from .schedules import rates_set, schedules_of, stated_peak
 from .stated_numbers import Stated, stated_numbers
 
 WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", "getattr(torch", *AUTO)
@@ -102,7 +102,10 @@ def rates_of(project: Project, item: HalfOptimizer) -> tuple[Stated, ...]:
         return tuple(rate for each in found for rate in each) if all(found) else ()
     node = item.given.get("lr") or (item.call.args[1] if len(item.call.args) > 1 else None)
     found = [_rates(project, item, each or node) for each in rates_of_groups(item.module, item.parameters)]
-    return tuple(rate for each in found for rate in each) if all(found) else ()
+    later = [rate for each in rates_set(item.module, item.call) for rate in _rates(project, item, each)]
+    if not all(found) or not all(item.loses_at(rate.value) for rate in later):
+        return ()
+    return tuple(rate for each in found for rate in each)
 
 
 def _rates(project: Project, item: HalfOptimizer, node: ast.expr | None) -> tuple[Stated, ...]:

@@ -11,6 +11,7 @@ from ...codemod.source.project import Project
 PEAKS = {"torch.optim.lr_scheduler.OneCycleLR": 1, "torch.optim.lr_scheduler.CyclicLR": 2}
 """Schedules that ignore the optimizer's rate, and where among their arguments their largest one stands."""
 ARGUMENT = "max_lr"
+GROUPS, RATE = "param_groups", "['lr']"
 BY_FUNCTION = ("torch.optim.lr_scheduler.LambdaLR", "torch.optim.lr_scheduler.MultiplicativeLR")
 """Schedules that multiply with what a function gives, which may be more than 1."""
 LIBRARIES = ("torch.optim.lr_scheduler.", "transformers.", "diffusers.optimization.")
@@ -19,9 +20,7 @@ LIBRARIES = ("torch.optim.lr_scheduler.", "transformers.", "diffusers.optimizati
 
 def schedules_of(module: ModuleNames, optimizer: ast.Call) -> Iterator[ast.Call]:
     """The calls of the same file that make a schedule for an optimizer."""
-    statement = module.statement_of(optimizer)
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    names = {ast.unparse(item) for item in targets if isinstance(item, ast.Name | ast.Attribute)}
+    names = _names_of(module, optimizer)
     for call in module.calls:
         given = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "optimizer")]
         named = any(isinstance(item, ast.Name | ast.Attribute) and ast.unparse(item) in names for item in given)
@@ -29,12 +28,33 @@ def schedules_of(module: ModuleNames, optimizer: ast.Call) -> Iterator[ast.Call]
             yield call
 
 
+def rates_set(module: ModuleNames, optimizer: ast.Call) -> Iterator[ast.expr]:
+    """What the same function or class gives the groups by hand: ``for group in optimizer.param_groups: ...``."""
+    groups = {f"{name}.{GROUPS}" for name in _names_of(module, optimizer)}
+    loops = [loop for loop in module.of_type(ast.For) if ast.unparse(loop.iter) in groups]
+    for store in (item for item in module.of_type(ast.Assign) if ast.unparse(item.targets[0]).endswith(RATE)):
+        target = store.targets[0]
+        holder = target.value if isinstance(target, ast.Subscript) else target
+        around = [loop for loop in loops if loop in module.ancestors(store)]
+        looped = any(ast.unparse(loop.target) == ast.unparse(holder) for loop in around)
+        indexed = isinstance(holder, ast.Subscript) and ast.unparse(holder.value) in groups
+        if (looped or indexed) and _is_near(module, optimizer, store):
+            yield store.value
+
+
+def _names_of(module: ModuleNames, optimizer: ast.Call) -> set[str]:
+    """What an optimizer is called where it is made."""
+    statement = module.statement_of(optimizer)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return {ast.unparse(item) for item in targets if isinstance(item, ast.Name | ast.Attribute)}
+
+
 def _makes_schedule(call: ast.Call) -> bool:
     name = (attribute_chain(call.func) or [""])[-1]
     return "schedule" in name.lower() or name.endswith(("LR", "ReduceLROnPlateau"))
 
 
-def _is_near(module: ModuleNames, optimizer: ast.Call, schedule: ast.Call) -> bool:
+def _is_near(module: ModuleNames, optimizer: ast.Call, schedule: ast.AST) -> bool:
     """Whether both stand in one function, or in one class, where attributes are the same."""
     here, there = module.scope_of(optimizer), module.scope_of(schedule)
     owner = here.enclosing_class

@@ -49,9 +49,9 @@ values that launch lines (those of read-mes too), files or defaults give them, t
 has bfloat16; `torch_dtype="auto"` with names of checkpoints that are known. The rate is one of those runs: of the
 launch line that makes the weights 16-bit where one does, else from the lowest to the highest at which updates are
 lost; under a schedule its peak, which a cycle (`OneCycleLR`, `CyclicLR`) states itself, and that of the optimizer where
-a function multiplies it (`LambdaLR`). Of a class that a table, a function or `getattr` picks, all that it can be have
-to lose updates. A launch by accelerate counts where it says
-`--multi_gpu`: otherwise a user's own configuration may name DeepSpeed.
+a function multiplies it (`LambdaLR`) or code sets it anew (`group["lr"] = ...`). Of a class that a table, a function or
+`getattr` picks, all that it can be have to lose updates. A launch by accelerate counts where it says `--multi_gpu`:
+otherwise a user's own configuration may name DeepSpeed.
 
 ## Not flagged
 
@@ -78,12 +78,12 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
 from ..grids import loses_updates, share_moved, share_of_adapter_moved
 from ..half_optimizers import HalfOptimizer, half_optimizers, rates_of
-from ..schedules import keeps_below, schedules_of
+from ..schedules import keeps_below, rates_set, schedules_of
 from ..stated_numbers import Stated, ends
 from ..trained_half import HalfTraining, half_trainings, is_constant, is_run
 from .half_settings import half_settings
 
-PEAK, START = ", the peak of a schedule", ", which a schedule multiplies"
+PEAK, START, SET = ", the peak of a schedule", ", which a schedule multiplies", ", which is set anew later"
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -105,6 +105,8 @@ def check(project: Project) -> Iterator[Finding]:
 
 def _scheduled(project: Project, item: HalfOptimizer) -> str:
     """What becomes of the rate later."""
+    if any(True for _ in rates_set(item.module, item.call)):
+        return SET
     schedules = list(schedules_of(item.module, item.call))
     known = all(keeps_below(project, item.module, schedule) for schedule in schedules)
     return (PEAK if known else START) if schedules else ""
