@@ -67,7 +67,7 @@ def _is_imported(project: Project, module: ModuleNames, name: ast.expr, asked: M
     if isinstance(name, ast.Constant):
         return isinstance(name.value, str) and project.python_path(name.value, module.path) == asked.path
     prefix = beginning(name).lstrip(".").replace(".", "/")
-    return bool(prefix) and f"/{asked.path}".find(f"/{prefix}") >= 0
+    return bool(prefix) and f"/{prefix}" in f"/{asked.path}"
 
 
 def is_of_class(

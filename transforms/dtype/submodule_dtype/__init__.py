@@ -44,12 +44,11 @@ from ....codemod.model import Finding, Fix, Rule
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
+from ....codemod.torch.api import CASTS
 from ..casts import module_fix, operand_fix, producer_fix
 from ..clashes import Family, clashes, evidence, name_of
 from ..seen_clashes import seen_message
 from .parts import PartInFloat32, parts_in_float32
-
-CASTS = ("to", "half", "bfloat16", "float")
 
 
 def check(project: Project) -> Iterator[Finding]:
