@@ -22,6 +22,12 @@ OLDER = {
         "1.10",
         "1.9",
     ),
+    "names that begin alike": (
+        {"Dockerfile": "ARG A=x\nARG AB=1.9.0\nFROM pytorch/pytorch:$AB-devel\n"},
+        "2.0",
+        "1.9",
+    ),
+    "a default of its own": ({"Dockerfile": "ARG T\nFROM pytorch/pytorch:${T:-1.9.0}-devel\n"}, "2.0", "1.9"),
     "another vendor": ({"Dockerfile": "FROM --platform=x vendor/pytorch:2.0.1-py3.10-cuda11 AS base\n"}, "2.1", "2.0"),
     "a folder of instructions": ({"build_notes/Dockerfile": "FROM vendor/pytorch:2.0.1\n"}, "2.1", "2.0"),
     "a digest": ({"Dockerfile": f"FROM vendor/pytorch:2.0.1-gpu@sha256:{'0' * 64}\n"}, "2.1", "2.0"),

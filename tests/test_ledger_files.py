@@ -113,6 +113,7 @@ def test_a_file_without_the_key_leaves_it_to_the_default(tmp_path: Path) -> None
         (WALKED.format("conf/on.yaml conf/off.yaml"), "fp32; bf16-mixed with conf/on.yaml"),
         (WALKED.format("conf/*.yaml"), "fp32; bf16-mixed with conf/on.yaml"),
         ("for name in on; do\n  python train.py --config conf/$name.yaml\ndone\n", "bf16-mixed"),
+        ("config=on\nfor c in conf; do\n  python train.py --config $c/$config.yaml\ndone\n", "bf16-mixed"),
         ("for cfg in $(ls conf); do\n  python train.py --config $cfg\ndone\n", OPEN),
         (
             f"{WALKED.format('conf/on.yaml')}cfg=conf/off.yaml\npython train.py --config $cfg --again\n",

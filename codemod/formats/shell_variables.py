@@ -79,8 +79,11 @@ class Variables:
     def _of_loop(self, word: str) -> Sequence[str]:
         """The names of all files of settings that a word stands for in the rounds of a loop."""
         match = NAMED.search(word) if self._loops else None
-        values = self._loops.get(_name(match), ()) if match is not None else ()
-        found = [word.replace(match[0], value) for value in values] if match is not None else []
+        name = _name(match) if match is not None else ""
+        found = [
+            NAMED.sub(lambda each, value=value: value if _name(each) == name else each[0], word)  # type: ignore[misc]
+            for value in self._loops.get(name, ())
+        ]
         return found if found and all(item.endswith(SETTINGS) for item in found) else [word]
 
     def _set_or_default(self, match: re.Match[str]) -> str:

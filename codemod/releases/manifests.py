@@ -6,8 +6,9 @@ Everything here is text written by people: what is no requirement is passed over
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from ..formats.shell_variables import REFERENCE
 from ..source.documents import Document
 from .package_manifests import pins_of_pipfile, pins_of_pyproject, pins_of_setup_cfg, pins_of_setup_py
 from .requirements import Pin, Tier, lines_of, pin_of, speaks_of_development
@@ -147,12 +148,16 @@ def images_in(document: Document) -> Iterator[tuple[int, str, str, bool]]:
             defaults[name] = value.strip("\"'")
         elif len(words) > 1 and words[0].lower() == "from":
             image = next((word for word in words[1:] if not word.startswith("--")), "")
-            filled = image
-            for name, value in defaults.items():
-                filled = filled.replace(f"${{{name}}}", value).replace(f"${name}", value)
+            filled = REFERENCE.sub(lambda match: _filled(match, defaults), image)
             name = filled.partition("@")[0]  # a digest may stand behind the tag
             repository, _, tag = name.rpartition(":") if ":" in name.rpartition("/")[2] else (name, "", "")
             yield row, repository, tag, filled == image
+
+
+def _filled(match: re.Match[str], defaults: Mapping[str, str]) -> str:
+    """What an argument of the build stands for: its own default, else the one of ``${TORCH:-2.1.0}``."""
+    value = defaults.get(match[1] or match[4])
+    return value or (match[3] if match[3] is not None else match[0] if value is None else "")
 
 
 def _instructions(document: Document) -> Iterator[Pin]:
