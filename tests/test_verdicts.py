@@ -39,7 +39,7 @@ def test_a_rule_that_was_wrong_too_often_has_no_safe_fix(tmp_path: Path) -> None
     project = written(tmp_path, {"train.py": "x = 1\n"})
     fix = proved(project, "trial", "write it", [], RAISES, Trusted("PF211"))
     assert fix.applicability is Applicability.UNSAFE
-    reason = "this rule was right in 0 of 7 findings on unseen projects, so read the place first"
+    reason = "the code may be right as it is, so read it first"
     assert fix.message == f"write it; unsafe, as {reason}"
 
 
