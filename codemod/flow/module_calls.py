@@ -28,7 +28,7 @@ from .classes import (
 )
 from .containers import held, holds_by_name, meets_first, named_parts, nth_of, part_named
 from .data import ImageTransform, transformed
-from .frame import Frame, Meeting, Record, place_of
+from .frame import Autocasting, Frame, Meeting, Record, place_of
 from .lattice import UNKNOWN_VALUE, Alternatives, Atom, Kind, Made, Role, Value
 from .layer_calls import layer_forward, of_weights
 from .meetings import NodeValue, report_input
@@ -36,7 +36,7 @@ from .operation_calls import apply_operation
 from .prepared import may_be_prepared
 from .recasts import LOOKING, forget, forget_by_other_name, recast, uncast
 from .registries import ATTENTION
-from .results import FORWARD, of_16_bit_weights, result_of
+from .results import FORWARD, of_16_bit_weights, region_dtypes, result_of
 
 
 def on_module(
@@ -217,13 +217,15 @@ def _nth_part(_project: Project, asked: tuple[ast.Call, int, bool]) -> ast.expr:
 
 
 def _output(frame: Frame, node: ast.Call, module: Value) -> Value:
-    """What a library's model returns: in the dtype of its weights; of one that accelerate wraps nothing is known."""
+    """What a library's model returns: in the dtype of its weights, or of an open region that computes in another one; of
+    one that accelerate wraps nothing is known."""
     called = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in FORWARD else node.func
     if not module.atoms and module.label and may_be_prepared(frame.project, frame.module, called):
         return Value(Kind.TENSOR)
     is_read = isinstance(module.detail, LibraryModel) and module.detail.is_read
     known = tuple(replace(atom, guessed=not is_read) for atom in of_weights(module))
-    return Value(Kind.TENSOR, known) if known else result_of(frame, node)
+    alike = frame.autocast.state is not Autocasting.ON or all(atom.dtype in region_dtypes(frame) for atom in known)
+    return Value(Kind.TENSOR, known) if known and alike else result_of(frame, node)
 
 
 def _is_tokens(node: ast.Call, module: Value, value: Value) -> bool:

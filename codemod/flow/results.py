@@ -27,14 +27,19 @@ def result_of(frame: Frame, node: ast.Call) -> Value:
         return UNKNOWN_VALUE
     if may_be_prepared(frame.project, frame.module, called):
         return UNKNOWN_VALUE
-    text, named = ast.unparse(called), frame.autocast.atom
-    dtypes = named.candidates or frozenset({named.dtype} if named.dtype is not None else ())
+    text = ast.unparse(called)
     source = Source(frame.module.document.path, node, f"{text} computes it in this region", frame.autocast.region)
     atom = Atom(
         symbol=f"result of {text}", role=Role.RESULT, can_be_half=False, source=source, expression=called,
-        candidates=dtypes,
+        candidates=region_dtypes(frame),
     )  # fmt: skip
     return Value(Kind.TENSOR, (atom,), label="output")
+
+
+def region_dtypes(frame: Frame) -> frozenset[str]:
+    """What the open region can compute in, as far as that is known."""
+    named = frame.autocast.atom
+    return named.candidates or frozenset({named.dtype} if named.dtype is not None else ())
 
 
 def of_16_bit_weights(frame: Frame, node: ast.Call, module: Value, known: Value) -> Value:
