@@ -217,8 +217,8 @@ def _nth_part(_project: Project, asked: tuple[ast.Call, int, bool]) -> ast.expr:
 
 
 def _output(frame: Frame, node: ast.Call, module: Value) -> Value:
-    """What a library's model returns: in the dtype of its weights, or of an open region that computes in another one; of
-    one that accelerate wraps nothing is known."""
+    """What a library's model returns: in the dtype of its weights, or of an open region that computes in another;
+    of one that accelerate wraps nothing is known."""
     called = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in FORWARD else node.func
     if not module.atoms and module.label and may_be_prepared(frame.project, frame.module, called):
         return Value(Kind.TENSOR)

@@ -20,6 +20,8 @@ DISPLAYS = (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.JoinedStr, ast.Lambda, a
 """Expressions that are never None."""
 BUILTINS = frozenset(dir(builtins))
 """Names whose calls fill no parameter of the project's."""
+OF_OBJECTS = ("forward", "__call__")
+"""Methods that a call of an object runs, whatever that is called."""
 
 
 class Something:
@@ -149,13 +151,14 @@ def may_be_passed(project: Project, asked: tuple[ModuleNames, ast.arg]) -> bool:
     if function is None:
         return True
     owner = module.scopes[function].enclosing_class
-    by_class = owner is not None and function.name in ("__init__", "forward")
+    by_class = owner is not None and function.name in ("__init__", *OF_OBJECTS)
     name = getattr(owner.node, "name", "") if by_class and owner is not None else function.name
     placed = [*function.args.posonlyargs, *function.args.args]
     index = placed.index(parameter) - (owner is not None) if parameter in placed else len(placed)
-    for document in project.python_documents((name,)):
+    words = (name, parameter.arg) if function.name == "__call__" else (name,)
+    for document in project.python_documents(words):
         other = names_of(project, document)
-        calls = other.calls if function.name == "forward" else other.calls_by_name.get(name, [])
+        calls = other.calls if function.name in OF_OBJECTS else other.calls_by_name.get(name, [])
         if not is_test(document.path) and any(_fills(call, parameter.arg, index) for call in calls):
             return True
     return False

@@ -42,7 +42,8 @@ models that are known and do not hold this code; tables that a model makes besid
 around definitions; products with powers (`1 / 10000**i`), which autocast computes in float32; rows and columns of a
 grid, which are few; coordinates, also where the divisor counts channels; angles that come from no positions, timesteps
 or frequencies (a network with sines); positions that are made without a device, on the CPU, which a region of CUDA
-leaves alone; dtypes that are not certain; up to 128 positions, each of which is exact; the dtype of activations in a
+leaves alone; dtypes that are not certain; up to 128 positions, each of which is exact; positions and timesteps in
+float16 times frequencies in float32, unless they are known to be more than 2,048; the dtype of activations in a
 region where nothing shows that they are lowered; code that no training program of the project comes to by names, calls,
 arguments and stated settings, or only where a package is missing (`except ImportError`).
 """
@@ -62,10 +63,10 @@ from ....codemod.purpose.runs import is_switched_on, is_trained, runs_of, uses
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.python.numbers import number_of
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import FP64
+from ....codemod.torch.dtypes import FP16, FP64
 from ..certain_halves import certainly_half
 from .angle_fixes import fix_of
-from .angle_origins import Origin, is_made_on_cpu, origin_of
+from .angle_origins import Origin, is_made_on_cpu, is_of_frequencies, origin_of
 from .asked_dtypes import cast_by_caller, cast_to_activations, is_of_power
 from .complex_tables import complex_tables
 from .first_tables import is_made_at_construction
@@ -77,6 +78,7 @@ TAKEN = "sine or cosine is taken here"
 DEFAULT_DEVICE = ("set_default_device", "set_default_tensor_type")
 FEW = 128
 """Positions up to which every number that is counted is exact in 16 bits, and the angles are off by little."""
+EXACT_IN_FP16 = 2048
 MEASURED = {"bfloat16": "0.12", "float16": "0.016"}
 """The mean absolute error of the cosine over 2,048 positions, as in the manual's table."""
 
@@ -148,6 +150,8 @@ def _half(project: Project, module: ModuleNames, origin: Origin) -> Half | None:
         half = half_here(project, module, node, despite_casts=True) or _of_weights(project, module, node)
         if half is None or not half.reached or (not (half.certain or half.seen) and is_of_power(module, origin)):
             continue
+        if node is not origin.node and half.dtypes == {FP16} and _are_held_exactly(project, module, origin, node):
+            continue
         lowered = not on_cpu and node is origin.node and _is_lowered(project, module, node)
         if half.certain or half.seen or lowered:
             return half
@@ -165,6 +169,13 @@ def _is_short(project: Project, module: ModuleNames, origin: Origin) -> bool:
     end = origin.counted.args[:2][-1] if origin.counted is not None and origin.counted.args else None
     number = number_of(project, module, end) if end is not None else None
     return number is not None and number <= FEW
+
+
+def _are_held_exactly(project: Project, module: ModuleNames, origin: Origin, factor: ast.expr) -> bool:
+    """Whether a factor is of positions or timesteps that float16 holds, if they are not known to be more than 2,048."""
+    end = origin.counted.args[:2][-1] if origin.counted is not None and origin.counted.args else None
+    number = number_of(project, module, end) if end is not None else None
+    return not is_of_frequencies(module, factor) and (number is None or number <= EXACT_IN_FP16)
 
 
 def _of_weights(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:

@@ -10,21 +10,8 @@ from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import name_parts
 
 COUNTING = ("arange", "linspace")
-MEANING = frozenset(
-    (
-        "pos",
-        "position",
-        "positions",
-        "timestep",
-        "timesteps",
-        "freq",
-        "freqs",
-        "frequencies",
-        "frequency",
-        "theta",
-        "thetas",
-    )
-)
+FREQUENCIES = frozenset(("freq", "freqs", "frequencies", "frequency", "theta", "thetas"))
+MEANING = FREQUENCIES | {"pos", "position", "positions", "timestep", "timesteps"}
 """Words in names that say what a tensor is for."""
 GRID = frozenset(("grid", "meshgrid", "grids"))
 """Words of the rows and columns of an image, which are few."""
@@ -80,6 +67,11 @@ def origin_of(module: ModuleNames, angle: ast.expr) -> Origin | None:
             if words & MEANING or counted is not None:
                 return Origin(node, factors, _named(named), counted)
     return None
+
+
+def is_of_frequencies(module: ModuleNames, factor: ast.expr) -> bool:
+    """Whether the names behind a factor say that it holds frequencies: fractions, which 16 bits round."""
+    return not FREQUENCIES.isdisjoint(_words(module, factor))
 
 
 def is_made_on_cpu(module: ModuleNames, origin: Origin) -> bool:

@@ -20,7 +20,8 @@ Clipping then works in true units: updates become larger, and a threshold tuned 
 retuned. An `unscale_` that comes too late moves up. Written only where the function steps exactly one optimizer
 with this scaler and each clip is followed by a step; a clip that also runs on micro-batches without a step is
 reported without a fix, and so are hooks of parameters that clamp (a backward pass calls them with scaled gradients),
-norms that are taken too early, and a clip behind the step, which has no effect.
+norms that are taken too early, a clip between calls of functions that scale and step (`amp.backward(loss)`,
+`amp.step(optimizer)`), and a clip behind the step, or before the backward pass, which has no effect.
 
 ## Not flagged
 
@@ -41,18 +42,22 @@ from collections.abc import Iterator, Sequence
 from ....codemod.model import Edit, Finding, Fix, Rule
 from ....codemod.purpose.given import is_switched_off, may_be_on
 from ....codemod.purpose.regimes import regime_of
+from ....codemod.python.functions import called_function
+from ....codemod.python.names import ModuleNames, last_name
 from ....codemod.python.paths import calls_of, exclusive, guard_facts, guards, loops, name_parts, position
 from ....codemod.python.precision_words import SCALING
 from ....codemod.source.project import Project
-from ....codemod.torch.clipping import Clip, clips_of
+from ....codemod.torch.clipping import Clip, calls_within, clips_of
 from ....codemod.torch.scaler_steps import ScalerStep, may_unscale, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
+from ....codemod.torch.steps_by_calls import steps_by_calls
 from .accelerated import clips_past_accelerator
 from .lightning_clips import clips_before_lightning
 from .scaled_norms import clipping_hooks, norms_of
 from .unscale_insertion import unscale_before
 
 SCALED = "the threshold is compared with gradients that are still multiplied by the loss scale (65536 at the start)"
+EARLY = "gradients are clipped before the backward pass that makes them: the step takes them as they are"
 NORM = "the norm is of gradients that are still multiplied by the loss scale (65536 at the start)"
 
 
@@ -60,7 +65,8 @@ def check(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
         if scaler.switched_off or scaler.kind == "wrapper" or regime_of(project, scaler).serves_bf16_alone:
             continue
-        found = [item for step in steps_of(scaler) for item in _in_function(project, scaler, step)]
+        steps = (*steps_of(scaler), *steps_by_calls(project, scaler))
+        found = [item for step in steps for item in _in_function(project, scaler, step)]
         for module, hook in clipping_hooks(scaler):
             places = [use.module.place(use.node, "the loss is scaled here") for use in scaler.uses_of("scale")[:1]]
             found.append(rule.at(module, hook, f"a hook clips gradients of a scaled loss: {SCALED}", places))
@@ -83,6 +89,9 @@ def _in_function(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator
     elif late and len(late) == len(clips):
         place = step.module.place(step.of("step")[-1], "the scaler steps here")
         yield rule.at(step.module, late[0].call, "gradients are clipped behind the step, which has no effect", (place,))
+    elif clips and all(_is_too_early(project, step, clip) for clip in clips):
+        place = step.module.place(step.of("scale")[0], "the backward pass that makes the gradients is here")
+        yield rule.at(step.module, clips[0].call, EARLY, (place,))
     elif read and not step.of("get_scale"):
         place = step.module.place(step.of("step")[0], "gradients are unscaled only here")
         yield rule.at(step.module, read[0].call, NORM, (place,))
@@ -112,6 +121,26 @@ def _is_too_late(step: ScalerStep, clip: Clip) -> bool:
         return False
     again = any(position(steps[-1]) < position(item) for item in step.of("scale"))
     return loops(module, call) == loops(module, steps[-1]) and not again
+
+
+def _is_too_early(project: Project, step: ScalerStep, clip: Clip) -> bool:
+    """Whether each backward pass comes behind the clip, and the step behind that in the same pass."""
+    module, call = step.module, clip.call
+    made = [item for item in step.of("scale") if not exclusive(module, item, call)]
+    steps = [item for item in step.of("step") if not exclusive(module, item, call)]
+    if not made or not steps or not position(call) < position(made[0]) < position(steps[0]):
+        return False
+    if not loops(module, call) == loops(module, made[0]) == loops(module, steps[0]):
+        return False
+    before = [item for item in calls_of(module, step.function) if position(item) < position(call)]
+    return not any(_may_go_back(project, module, item) for item in before)
+
+
+def _may_go_back(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """Whether a call is, or leads to, a backward pass."""
+    target = called_function(project, module, call)
+    inner = [call, *(item for _, item in calls_within(project, target))] if target is not None else [call]
+    return any("backward" in last_name(item.func).lower() for item in inner)
 
 
 def _is_never_unscaled(scaler: Scaler) -> bool:
@@ -154,12 +183,15 @@ def _has_plain_backward(project: Project, step: ScalerStep) -> bool:
     """Whether an unscaled ``backward()`` can run beside the scaled one: whose gradients are clipped is then open."""
     scales = step.of("scale")
     names = _scaled_names(step)
-    for node in ast.walk(step.function):
+    is_program = isinstance(step.function, ast.Module)
+    for node in calls_of(step.module, step.function) if is_program else ast.walk(step.function):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"):
             continue
         receiver = node.func.value
         inner = set(ast.walk(receiver))
-        plain = not any(scale in inner for scale in scales) and ast.unparse(receiver) not in names
+        plain = (
+            node not in scales and not any(scale in inner for scale in scales) and ast.unparse(receiver) not in names
+        )
         is_apart = bool(scales) and all(exclusive(step.module, node, scale) for scale in scales)
         if plain and not is_apart and not is_switched_off(project, step.module, node):
             return bool(scales) or not _is_scaled_elsewhere(node)
@@ -182,7 +214,9 @@ def _scaled_names(step: ScalerStep) -> set[str]:
 
 def _finding(scaler: Scaler, step: ScalerStep, clips: list[Clip]) -> Finding:
     first = clips[0]
-    edits = unscale_before(step, first, clips)
+    own = {use.call for use in scaler.uses_of("scale", "step")}
+    is_direct = own.issuperset(step.of("scale", "step"))
+    edits = unscale_before(step, first, clips) if is_direct else None
     fixes = [_fix(step, edits)] if edits is not None else []
     evidence = [step.module.place(call, "the loss is scaled here") for call in step.of("scale")[:1]]
     left_out = [call for call in step.of("unscale_") if position(call) < position(first.call)]
