@@ -101,7 +101,8 @@ def rates_of(project: Project, item: HalfOptimizer) -> tuple[Stated, ...]:
         found = [_rates(project, item, node) for node in peaks]
         return tuple(rate for each in found for rate in each) if all(found) else ()
     node = item.given.get("lr") or (item.call.args[1] if len(item.call.args) > 1 else None)
-    found = [_rates(project, item, each or node) for each in rates_of_groups(item.module, item.parameters)]
+    groups = rates_of_groups(item.module, item.parameters, item.weights.name)
+    found = [_rates(project, item, each or node) for each in groups]
     later = [rate for each in rates_set(item.module, item.call) for rate in _rates(project, item, each)]
     if not all(found) or not all(item.loses_at(rate.value) for rate in later):
         return ()
