@@ -22,7 +22,7 @@ true. `a or b` is the first of the two that is true. A function is true.
 
 A default: `args.precision or "bf16"`, `precision = given == "x" and "bf16" or "no"`; words that are compared on both
 sides; numbers that are compared with themselves to find NaN; functions that are kept or passed on to be called later;
-tests.
+`if not torch.cuda.is_available: raise ...`, which decides about no precision; tests.
 """
 
 from __future__ import annotations
@@ -163,7 +163,8 @@ def _uncalled(project: Project, module: ModuleNames) -> Iterator[Finding]:
     for node in _tested_names(module):
         if is_bf16_gate(project, module, node) or _asks_for_precision(project, module, node):
             message = f"{ast.unparse(node)} is a function, which is always true: it is not called"
-            fix = Fix.unsafe("call", "call it; what always ran now depends on the machine", module.append(node, "()"))
+            ran = "never" if isinstance(module.parents.get(node), ast.UnaryOp) else "always"
+            fix = Fix.unsafe("call", f"call it; what {ran} ran now depends on the machine", module.append(node, "()"))
             yield rule.at(module, node, message, fixes=[fix])
 
 
@@ -182,9 +183,15 @@ def _tested_names(module: ModuleNames) -> Iterator[ast.Name | ast.Attribute]:
 def _asks_for_precision(project: Project, module: ModuleNames, node: ast.expr) -> bool:
     """``enabled=torch.cuda.is_available``, ``torch.float16 if torch.cuda.is_available else torch.float32``."""
     last = last_name(node)
-    if last not in ("is_available", "is_autocast_enabled") or module.is_ambiguous(node):
+    if last not in ("is_available", "is_autocast_enabled") or module.is_ambiguous(node) or _only_raises(module, node):
         return False
     return resolve(project, module, node) in QUESTIONS
+
+
+def _only_raises(module: ModuleNames, node: ast.expr) -> bool:
+    """``if not torch.cuda.is_available: raise ...`` decides about no precision."""
+    statement = module.statement_of(node)
+    return isinstance(statement, ast.If) and all(isinstance(item, ast.Raise) for item in statement.body)
 
 
 rule = Rule.of("PF606", check)
