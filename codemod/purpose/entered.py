@@ -82,8 +82,9 @@ MADE: Domain[Autocast] = Domain(_made_by, lambda _question, _module, _node, _why
 
 
 def entries_of(project: Project, region: Autocast) -> Sequence[Entry]:
-    """Where a region is entered: in place, by a name, or by a function that makes it, which make no other region."""
-    here = (Entry(region.module, region.node),) if region.form == "with" else ()
+    """Where a region is entered: in place, as a decorator, by a name, or by a function that makes no other region."""
+    in_place = region.form == "with" or (region.form == "decorator" and region.call is not None)
+    here = (Entry(region.module, region.node),) if in_place else ()
     return (*here, *project.fact(_named_entries).get(region, ()))
 
 

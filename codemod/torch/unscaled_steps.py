@@ -48,10 +48,22 @@ CUTS = ("detach", "item", "tolist", "numpy")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A ``with`` that enters a region: what stands behind the word."""
+    """A ``with`` that enters a region: what stands behind the word; or a decorator, which enters it for a function."""
 
     module: ModuleNames
     node: ast.expr
+
+    @property
+    def function(self) -> ast.AST:
+        """The function whose code runs in the region."""
+        decorated = self.module.parents[self.node]
+        return decorated if isinstance(decorated, FunctionNode) else function_of(self.module, self.node)
+
+    @property
+    def block(self) -> ast.stmt:
+        """What runs in the region."""
+        decorated = self.module.parents[self.node]
+        return decorated if isinstance(decorated, FunctionNode) else self.module.statement_of(self.node)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,11 +82,11 @@ def training_step(project: Project, region: Autocast, entry: Entry | None = None
     function that enters the region (where it is made, if no entry is given), or in one that this one returns the loss
     to."""
     entry = entry or Entry(region.module, region.node)
-    module, function = entry.module, function_of(entry.module, entry.node)
-    block = module.statement_of(entry.node)
+    module, function, block = entry.module, entry.function, entry.block
     made = stored_in(block)
     made |= _made_behind(project, module, function, block, made)
-    return _step_with(project, region, module, block, made) or _step_of_caller(project, region, entry, made)
+    start = block.body[0] if isinstance(block, FunctionNode) else block
+    return _step_with(project, region, module, start, made) or _step_of_caller(project, region, entry, made)
 
 
 def accelerated_step(region: Autocast, accelerator: str) -> LossStep | None:
@@ -153,7 +165,7 @@ def _step_with(
 
 def _step_of_caller(project: Project, region: Autocast, entry: Entry, made: Collection[str]) -> LossStep | None:
     """``loss = criterion(model(x), y)``, then ``loss.backward()``, where ``forward`` returns what the region makes."""
-    function = function_of(entry.module, entry.node)
+    function = entry.function
     if not isinstance(function, FunctionNode) or not _returns_one_of(project, entry, function, made):
         return None
     for module, call in sites_of(project, entry.module, function):
@@ -171,7 +183,7 @@ def _step_of_caller(project: Project, region: Autocast, entry: Entry, made: Coll
 
 def _returns_one_of(project: Project, entry: Entry, function: FunctionNode, made: Collection[str]) -> bool:
     """Whether all that a function returns is one of these variables, not scaled by hand, or made in the region."""
-    module, block = entry.module, entry.module.statement_of(entry.node)
+    module, block = entry.module, entry.block
     returned = [item for item in module.returns_of(function) if item.value is not None]
     plain = set(made) - project.memo(_multiplied, function)
     return bool(returned) and all(

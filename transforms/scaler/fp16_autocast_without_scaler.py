@@ -39,7 +39,7 @@ from ...codemod.purpose.entered import entries_of
 from ...codemod.python.conditions import never_reached
 from ...codemod.python.creations import Creation
 from ...codemod.python.names import ModuleNames
-from ...codemod.python.paths import function_of, guards
+from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
 from ...codemod.torch.accelerators import accelerator_at
 from ...codemod.torch.autocast import (
@@ -80,7 +80,7 @@ def _unscaled(project: Project, region: Autocast, entry: Entry) -> Iterator[Find
         return  # a GradScaler could not unscale their gradients
     step = training_step(project, region, entry)
     if step is not None and not any(scales_somehow(project, module) for module in (region.module, entry.module)):
-        near = function_of(entry.module, entry.node) is step.function
+        near = entry.function is step.function
         added = fix(project, step) if near or project.target in ASKS_FOR_SCALING else None
         yield _finding(region, step, [added])
     if region.node is entry.node:
