@@ -6,10 +6,10 @@ Loss-scale keys in the `bf16` section (`ds-bf16-loss-scale`): `pydantic Validati
 from DeepSpeed 0.17.1 on, even when the section is disabled; ignored before. Both types enabled (`ds-both`):
 `AssertionError: bfloat16 and fp16 modes cannot be simultaneously enabled`. Unknown keys such as `opt_level` in the
 `fp16` section (`ds-fp16-unknown-key`) or `enable` in the `bf16` section (`ds-bf16-unknown-key`): the same
-ValidationError. A Hugging Face trainer set to `bf16` with a file that enables fp16 (`hf-deepspeed-mismatch`):
-`ValueError: Please correct the following DeepSpeed config values that mismatch TrainingArguments values`. Code that
-reads `deepspeed_config["fp16"]["enabled"]`: `KeyError: 'fp16'` when the file leaves the section out, as a bf16
-configuration does.
+ValidationError. A Hugging Face trainer set to `bf16`, or to neither, with a file that enables fp16
+(`hf-deepspeed-mismatch`): `ValueError: Please correct the following DeepSpeed config values that mismatch
+TrainingArguments values`. Code that reads `deepspeed_config["fp16"]["enabled"]`: `KeyError: 'fp16'` when the file
+leaves the section out, as a bf16 configuration does.
 
 ## Why
 
@@ -49,7 +49,7 @@ from ...codemod.source.project import Project
 from ...codemod.trainers.reading.declarations import scopes_of
 from ...codemod.trainers.reading.deepspeed_objects import CONFIG_WORDS, is_deepspeed_config
 from ...codemod.trainers.reading.precision import Compute, precision_of
-from ...codemod.trainers.reading.scopes import Scope, Setting
+from ...codemod.trainers.reading.scopes import CodeOrigin, Scope, Setting
 from ...codemod.trainers.writing.edits import edits_of
 from ...codemod.trainers.writing.findings import findings_of
 from ...codemod.trainers.writing.steps import Step
@@ -109,7 +109,8 @@ def _both_enabled(project: Project, scope: Scope) -> Iterator[Finding]:
     if fp16 is None or bf16 is None:
         return
     word = _word(project, scope)
-    trainer = _to_auto(project, scope, fp16 if word.type == "bf16" else bf16, word.type) if word else []
+    is_asked = word is not None and bool(word.type)
+    trainer = _to_auto(project, scope, fp16 if word.type == "bf16" else bf16, word.type) if word and is_asked else []
     other = "the run computes in the other type"
     yield rule.found(
         bf16.place.saying("fp16 and bf16 are both enabled: DeepSpeed stops with an AssertionError [ds-both]"),
@@ -140,15 +141,15 @@ def _is_whole(scope: Scope) -> bool:
 
 def _against_trainer(project: Project, scope: Scope) -> Iterator[Finding]:
     """A Hugging Face trainer that asks for one type and is given a file that says the other stops with a ValueError."""
-    one_is_on = any(_switch(scope, name) is not None for name in TYPES.values())
-    word = _word(project, scope) if one_is_on else None
-    other = "fp16" if word is not None and word.type == "bf16" else "bf16"
-    wrong = _switch(scope, other)
-    if word is None or wrong is None or _switch(scope, word.type) is not None:
+    switches = {name: found for name in TYPES.values() if (found := _switch(scope, name)) is not None}
+    word = _word(project, scope) if switches else None
+    if word is None or len(switches) > 1 or word.type in switches:
         return
-    message = f"{other} is enabled here while the trainer that reads this file asks for {word.type}"
+    other, wrong = next(iter(switches.items()))
+    asked = f"asks for {word.type}" if word.type else f"asks for no 16-bit type: ValueError; pass it {other}=True"
+    message = f"{other} is enabled here while the trainer that reads this file {asked}"
     place = wrong.place.saying(f"{message} [hf-deepspeed-mismatch]")
-    yield rule.found(place, [word.place], _to_auto(project, scope, wrong, word.type))
+    yield rule.found(place, [word.place], _to_auto(project, scope, wrong, word.type) if word.type else [])
 
 
 def _to_auto(project: Project, scope: Scope, wrong: Setting, wanted: str) -> list[Fix]:
@@ -263,9 +264,10 @@ TYPES = {Compute.BF16: "bf16", Compute.FP16: "fp16"}
 
 @dataclass(frozen=True, slots=True)
 class TrainerWord:
-    """A trainer that switches one 16-bit type on and reads a DeepSpeed file."""
+    """A trainer that reads a DeepSpeed file, and the 16-bit type that it switches on."""
 
     type: str
+    """Empty where it certainly switches none on."""
     config: str
     """Path of the DeepSpeed file in the project."""
     place: Place
@@ -288,6 +290,16 @@ def _words(project: Project) -> Iterator[TrainerWord]:
         compute = precision_of(project, scope).compute if path is not None else None
         if path is not None and compute in TYPES:
             yield TrainerWord(TYPES[compute], path, precision_of(project, scope).place)
+        elif path is not None and compute is Compute.FP32 and _is_plain_call(scope):
+            yield TrainerWord("", path, precision_of(project, scope).place)
+
+
+def _is_plain_call(scope: Scope) -> bool:
+    """Whether it is a call of transformers' own arguments, which asks for no 16-bit evaluation either."""
+    module = scope.origin.module if isinstance(scope.origin, CodeOrigin) else None
+    name = module.qualified(scope.call.func) if module is not None and scope.call is not None else None
+    of_evaluation = ("fp16_full_eval", "bf16_full_eval")
+    return (name or "").startswith("transformers.") and not any(scope.last(key) is not None for key in of_evaluation)
 
 
 def _deepspeed_file(scope: Scope) -> str:
