@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from ..python.names import FunctionNode, ModuleNames, parameters_of
+from ..python.names import FunctionNode, ModuleNames, parameters_of, positional
 from .analysis import FlowAnalysis, Interpretation
 from .frame import ASSUMED, OUTSIDE
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, join
@@ -65,7 +65,7 @@ def _is_input(atom: Atom) -> bool:
 
 
 def _positional(function: FunctionNode) -> list[str]:
-    return [item.arg for item in (*function.args.posonlyargs, *function.args.args)]
+    return [item.arg for item in positional(function.args)]
 
 
 def _input(forward: FunctionNode, name: str) -> Value:

@@ -7,6 +7,7 @@ import ast
 from ..python.bindings import default_of, reaching
 from ..python.callers import CallSite, callers_of
 from ..python.functions import FunctionTarget
+from ..python.names import defaults_in
 from .frame import Frame
 from .lattice import Kind, Value
 
@@ -15,16 +16,11 @@ def defaults_of(node: ast.Call, target: FunctionTarget) -> dict[str, Value]:
     """The parameters that a call leaves at a default that is a plain value: most often None."""
     if any(isinstance(item, ast.Starred) for item in node.args) or any(item.arg is None for item in node.keywords):
         return {}
-    arguments, given = target.node.args, target.arguments(node)
-    positional = [*arguments.posonlyargs, *arguments.args]
-    pairs = [
-        *zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
+    given = target.arguments(node)
     return {
-        item.arg: constant_value(default)
-        for item, default in pairs
-        if isinstance(default, ast.Constant) and item.arg not in given
+        name: constant_value(default)
+        for name, default in defaults_in(target.node.args).items()
+        if isinstance(default, ast.Constant) and name not in given
     }
 
 

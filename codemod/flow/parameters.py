@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..purpose.outcomes import may_be_passed
 from ..python.bindings import default_of
-from ..python.names import FunctionNode, ModuleNames
+from ..python.names import FunctionNode, ModuleNames, positional
 from ..python.scopes import text_of
 from ..source.project import Project
 from ..torch.half_words import weights_can_be_half
@@ -27,8 +27,7 @@ NUMBERS = ("int", "float", "str", "bool", "Sequence", "Callable", "Path", "devic
 def parameter_value(frame: Frame, function: FunctionNode, parameter: ast.arg, owner: ProjectClass | None) -> Value:
     """What the interpretation starts with for one parameter."""
     name = parameter.arg
-    positional = [*function.args.posonlyargs, *function.args.args]
-    if owner is not None and positional and positional[0] is parameter and name in ("self", "cls"):
+    if owner is not None and positional(function.args)[:1] == [parameter] and name in ("self", "cls"):
         own = frame.own_weights
         return Value(Kind.MODULE, (own,) if own is not None else (), detail=owner)
     annotation = annotation_of(frame.project, parameter)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from ..python.bindings import reaching
-from ..python.names import ModuleNames, names_of
+from ..python.names import ModuleNames, names_of, string_of
 from ..source.project import Project
 from ..torch.tables.libraries import ITEM_WRITERS, TO_TENSOR
 from ..torch.tables.operations import keeps_dtype
@@ -41,19 +41,15 @@ def _written(module: ModuleNames, key: str, step: int = 0) -> ast.Call | None:
     for name, writer in ITEM_WRITERS.items():
         for call in module.calls_by_name.get(name.rpartition(".")[2], []):
             given = {item.arg: item.value for item in call.keywords}
-            if None in given or _constant(given.get(writer.item)) != key or module.qualified(call.func) != name:
+            if None in given or string_of(given.get(writer.item)) != key or module.qualified(call.func) != name:
                 continue
-            followed = _constant(given.get(writer.follows))
+            followed = string_of(given.get(writer.follows))
             found = call if not writer.follows and writer.dtype not in given else None
             if followed is not None and step < MAX_STEPS:
                 found = _written(module, followed, step + 1)
             if found is not None:
                 return found
     return None
-
-
-def _constant(node: ast.expr | None) -> str | None:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _stored(_project: Project, module: ModuleNames) -> dict[str, list[ast.expr]]:
@@ -66,7 +62,7 @@ def _stored(_project: Project, module: ModuleNames) -> dict[str, list[ast.expr]]
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
             pairs = [(node.targets[0].slice, node.value)]
         for key, value in pairs:
-            name = _constant(key)
+            name = string_of(key)
             if name is not None:
                 found.setdefault(name, []).append(value)
     return found

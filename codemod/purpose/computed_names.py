@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..python.bindings import only_value
 from ..python.creations import called_name, known_creations
 from ..python.functions import class_of, class_of_object, lineage
-from ..python.names import ModuleNames, Scope, attribute_chain
+from ..python.names import ModuleNames, Scope, attribute_chain, string_of
 from ..source.project import Project
 
 IMPORTING = ("import_module", "__import__")
@@ -48,7 +48,7 @@ def beginning(node: ast.expr | None) -> str:
         return beginning(node.left).partition("%")[0] if isinstance(node.op, ast.Mod) else beginning(node.left)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
         return beginning(node.func.value).partition("{")[0]
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    return string_of(node) or ""
 
 
 def is_module(project: Project, module: ModuleNames, holder: ast.expr, asked: ModuleNames) -> bool:

@@ -6,7 +6,7 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ..python.names import FunctionNode, ModuleNames, attribute_chain, names_of
+from ..python.names import FunctionNode, ModuleNames, attribute_chain, defaults_in, names_of, positional
 from ..python.paths import Guard, guards
 from ..python.settings_objects import may_hold_settings
 from ..python.trace import Domain, Trace, trace
@@ -153,7 +153,7 @@ def may_be_passed(project: Project, asked: tuple[ModuleNames, ast.arg]) -> bool:
     owner = module.scopes[function].enclosing_class
     by_class = owner is not None and function.name in ("__init__", *OF_OBJECTS)
     name = getattr(owner.node, "name", "") if by_class and owner is not None else function.name
-    placed = [*function.args.posonlyargs, *function.args.args]
+    placed = positional(function.args)
     index = placed.index(parameter) - (owner is not None) if parameter in placed else len(placed)
     words = (name, parameter.arg) if function.name == "__call__" else (name,)
     for document in project.python_documents(words):
@@ -174,13 +174,7 @@ def _fills(call: ast.Call, name: str, index: int) -> bool:
 
 def _has_default(module: ModuleNames, node: ast.arg) -> bool:
     arguments = module.parents.get(node)
-    if not isinstance(arguments, ast.arguments):
-        return False
-    placed = [*arguments.posonlyargs, *arguments.args]
-    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return node in placed[len(placed) - len(arguments.defaults) :] or any(
-        node is item and default is not None for item, default in named
-    )
+    return isinstance(arguments, ast.arguments) and node.arg in defaults_in(arguments)
 
 
 def _setting(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) -> Iterator[Answer]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..python.bindings import default_at
 from ..python.callers import callers_of
 from ..python.conditions import conditions_in, excludes
-from ..python.names import FunctionNode, ModuleNames
+from ..python.names import FunctionNode, ModuleNames, string_of
 from ..python.precision_words import DTYPES
 from ..source.project import Project
 from ..torch.dtypes import BF16, FP16, HALVES, UNKNOWN, Given, as_dtype
@@ -225,7 +225,7 @@ def _word_of(node: ast.AST) -> str:
         return node.id.lower()
     if isinstance(node, ast.Attribute):
         return node.attr.lower()
-    return node.value.lower() if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    return (string_of(node) or "").lower()
 
 
 def _own_bf16_condition(project: Project, scaler: Scaler) -> ast.expr | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..python.conditions import conditions_in
 from ..python.functions import FunctionTarget, called_function
+from ..python.keywords import key_of
 from ..python.names import FunctionNode, ModuleNames, Scope
 from ..source.project import Project
 from ..torch.autocast import (
@@ -173,9 +174,7 @@ def _given_by_table(autocast: Autocast) -> tuple[Given, ...]:
     module = autocast.module
     table = module.parents.get(autocast.node)
     lookup = module.parents.get(table) if isinstance(table, ast.Dict) else None
-    if not isinstance(table, ast.Dict) or not isinstance(lookup, ast.Subscript) or autocast.node not in table.values:
+    key = key_of(table, autocast.node)
+    if key is None or not isinstance(lookup, ast.Subscript):
         return ()
-    key = table.keys[table.values.index(autocast.node)]
-    if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
-        return ()
-    return (Given(ast.unparse(lookup.slice), (key.value,), True, lookup.slice, module.scope_of(lookup)),)
+    return (Given(ast.unparse(lookup.slice), (key,), True, lookup.slice, module.scope_of(lookup)),)

@@ -6,19 +6,14 @@ import ast
 import sys
 from bisect import bisect_left
 
-from .names import Binding, ModuleNames, Scope, attribute_chain
+from .names import Binding, ModuleNames, Scope, attribute_chain, defaults_in
 
 
 def default_of(binding: Binding) -> ast.expr | None:
     """The default value of a parameter binding, or None."""
     node = binding.scope.node
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        return None
-    positional = [*node.args.posonlyargs, *node.args.args]
-    with_default = dict(zip([item.arg for item in reversed(positional)], reversed(node.args.defaults), strict=False))
-    keyword_only = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-    with_default.update({item.arg: value for item, value in keyword_only if value is not None})
-    return with_default.get(binding.name)
+    is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    return defaults_in(node.args).get(binding.name) if is_function else None
 
 
 def default_at(module: ModuleNames, node: ast.expr | None) -> ast.expr | None:

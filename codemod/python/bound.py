@@ -6,6 +6,7 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator, Sequence
 
+from .exits import after, before
 from .lost import is_called_early, is_deleted, may_change
 from .names import Binding, FunctionNode, ModuleNames
 from .paths import guard_facts, leaving_statement, position
@@ -68,7 +69,7 @@ def is_replaced(module: ModuleNames, statement: ast.stmt, name: str) -> bool:
     """Whether the value that ``statement`` gives ``name`` is certainly replaced before anything can read it."""
     child: ast.AST = statement
     for parent in module.ancestors(statement):
-        for below in (item for block in _blocks(parent) if child in block for item in block[block.index(child) + 1 :]):
+        for below in after(parent, child):
             names = (item for item in ast.walk(below) if isinstance(item, ast.Name) and item.id == name)
             if any(isinstance(item.ctx, ast.Load) for item in names):
                 return False
@@ -97,10 +98,10 @@ def _is_bound_around(module: ModuleNames, name: str, node: ast.AST, owner: ast.A
     for parent in module.ancestors(node):
         if any(_binds(target, name) for target in _targets_around(parent, child)):
             return True
-        before = [item for block in _blocks(parent) if child in block for item in block[: block.index(child)]]
+        above = before(parent, child)
         if isinstance(parent, ast.Try) and child in parent.orelse:
-            before += parent.body
-        if _assign(module, before, name):
+            above += parent.body
+        if _assign(module, above, name):
             return True
         if parent is owner:
             return runs_later and _assign(module, getattr(owner, "body", ()), name)
@@ -117,13 +118,6 @@ def _targets_around(parent: ast.AST, child: ast.AST) -> Iterator[ast.expr | None
         yield from (item.optional_vars for item in parent.items)
     elif isinstance(parent, COMPREHENSIONS) and child not in parent.generators:
         yield from (item.target for item in parent.generators)
-
-
-def _blocks(parent: ast.AST) -> Iterator[list[ast.AST]]:
-    for field in ("body", "orelse", "finalbody"):
-        block = getattr(parent, field, None)
-        if isinstance(block, list):
-            yield block
 
 
 def _assign(module: ModuleNames, block: Iterable[ast.AST], name: str) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .names import FunctionNode, ModuleNames, attribute_chain, parameters_of
+from .names import FunctionNode, ModuleNames, attribute_chain, defaults_in, parameters_of
 
 RUNNERS = frozenset(
     (
@@ -78,7 +78,7 @@ def _is_command(module: ModuleNames, decorator: ast.expr) -> bool:
 
 
 def _parameters(module: ModuleNames, function: FunctionNode) -> Iterator[Parameter]:
-    defaults = _defaults(function)
+    defaults = defaults_in(function.args)
     for parameter in parameters_of(function):
         if parameter.arg in ("self", "cls") or parameter in (function.args.vararg, function.args.kwarg):
             continue
@@ -99,17 +99,6 @@ def _parameters(module: ModuleNames, function: FunctionNode) -> Iterator[Paramet
             negated = tuple(f"--no-{flag[2:]}" for flag in flags if flag.startswith("--"))
         plain = tuple(dict.fromkeys(flag for flag in flags if flag not in negated))
         yield Parameter(function, parameter.arg, plain, default, negated, parameter.annotation)
-
-
-def _defaults(function: FunctionNode) -> dict[str, ast.expr]:
-    arguments = function.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    late = positional[len(positional) - len(arguments.defaults) :]
-    found = {item.arg: default for item, default in zip(late, arguments.defaults, strict=True)}
-    for item, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        if default is not None:
-            found[item.arg] = default
-    return found
 
 
 def _declaration(module: ModuleNames, parameter: ast.arg, default: ast.expr | None) -> ast.Call | None:

@@ -6,16 +6,28 @@ import ast
 from collections.abc import Iterator, Sequence
 
 LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-BLOCKS = ("body", "orelse", "finalbody")
+
+
+def blocks_of(parent: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The lists of statements that a statement, a function, a class or a module holds."""
+    found = (getattr(parent, name, None) for name in ("body", "orelse", "finalbody"))
+    return (block for block in found if isinstance(block, list))
+
+
+def before(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
+    """The statements above ``child`` in its block of ``parent``."""
+    return [item for block in blocks_of(parent) if child in block for item in block[: block.index(child)]]
+
+
+def after(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
+    """The statements below ``child`` in its block of ``parent``."""
+    return [item for block in blocks_of(parent) if child in block for item in block[block.index(child) + 1 :]]
 
 
 def earlier_tests(parent: ast.AST, child: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
     """The tests before ``child`` in its block of ``parent``, each with the outcome that does not leave the block."""
-    for name in BLOCKS:
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and child in block:
-            for statement in block[: block.index(child)]:
-                yield from _passed(statement)
+    for statement in before(parent, child):
+        yield from _passed(statement)
 
 
 def _passed(statement: ast.stmt) -> Iterator[tuple[ast.expr, bool]]:

@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from ..source.project import Project
 from .bindings import self_stores
 from .limits import MAX_BASES
-from .names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain, definition_of, parameters_of, root_name
+from .names import (
+    Binding,
+    FunctionNode,
+    ModuleNames,
+    Scope,
+    attribute_chain,
+    definition_of,
+    parameters_of,
+    positional,
+    root_name,
+)
 from .scopes import is_none
 
 
@@ -24,7 +34,7 @@ class FunctionTarget:
 
     def arguments(self, call: ast.Call) -> dict[str, ast.expr]:
         """Parameter name -> argument expression, for the arguments that can be matched (no ``*``/``**``)."""
-        names = [parameter.arg for parameter in (*self.node.args.posonlyargs, *self.node.args.args)]
+        names = [parameter.arg for parameter in positional(self.node.args)]
         names = names[1:] if self.bound else names
         matched: dict[str, ast.expr] = {}
         for name, argument in zip(names, call.args, strict=False):

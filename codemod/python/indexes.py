@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar, cast
 
 from ..source.slim_nodes import ORIGINAL, of_both
 from .editing import Editable
+from .exits import blocks_of
 from .scopes import AttributeStore, FunctionNode, Scope, attribute_chain, last_name, stored_by
 
 N = TypeVar("N", bound=ast.AST)
@@ -126,9 +127,9 @@ class Indexed(Editable):
         found: dict[ast.stmt, tuple[list[ast.If], int]] = {}
         for kind in HOLDING:
             for holder in self.of_type(kind):
-                for field in ("body", "orelse", "finalbody"):
+                for block in blocks_of(holder):
                     ifs: list[ast.If] = []
-                    for statement in getattr(holder, field, ()):
+                    for statement in block:
                         if ifs:
                             found[statement] = ifs, len(ifs)
                         if isinstance(statement, ast.If):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .names import ModuleNames
+from .names import ModuleNames, string_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +68,12 @@ def _stored(module: ModuleNames, at: ast.Name) -> set[str] | None:
     return {name for name in found if name is not None} if None not in found else None
 
 
+def key_of(display: ast.AST | None, node: ast.AST) -> str | None:
+    """``name`` of ``{"name": node}``; None where this is no such dictionary."""
+    held = zip(display.keys, display.values, strict=True) if isinstance(display, ast.Dict) else ()
+    return next((string_of(key) for key, value in held if value is node), None)
+
+
 def stores_in(module: ModuleNames, at: ast.Name) -> Iterator[tuple[str | None, ast.expr | None, ast.stmt]]:
     """What is stored in a dictionary after it was made: the key, the value and the statement, in source order.
 
@@ -87,14 +93,10 @@ def _stores_at(module: ModuleNames, node: ast.AST) -> Iterator[tuple[str | None,
         if node.attr == "update":
             yield from _updates(module, call)
         else:
-            yield _text(taken[0]) if taken else None, None
+            yield string_of(taken[0]) if taken else None, None
     elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
         statement = module.parents[node]
-        yield _text(node.slice), statement.value if isinstance(statement, ast.Assign) else None
-
-
-def _text(node: ast.expr) -> str | None:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+        yield string_of(node.slice), statement.value if isinstance(statement, ast.Assign) else None
 
 
 def _updates(module: ModuleNames, call: ast.AST) -> Iterator[tuple[str | None, ast.expr | None]]:

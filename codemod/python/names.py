@@ -13,10 +13,23 @@ from functools import cached_property
 from ..source.documents import Document
 from ..source.project import Project
 from ..source.slim_nodes import Parents, nodes_of
+from .exits import before
 from .indexes import Indexed
 from .limits import MAX_ALIAS_HOPS
 from .module_walk import ModuleWalk
-from .scopes import Binding, FunctionNode, Scope, attribute_chain, is_none, last_name, parameters_of, root_name
+from .scopes import (
+    Binding,
+    FunctionNode,
+    Scope,
+    attribute_chain,
+    defaults_in,
+    is_none,
+    last_name,
+    parameters_of,
+    positional,
+    root_name,
+    string_of,
+)
 
 __all__ = [
     "Binding",
@@ -24,14 +37,17 @@ __all__ = [
     "ModuleNames",
     "Scope",
     "attribute_chain",
+    "defaults_in",
     "definition_named",
     "definition_of",
     "is_none",
     "last_name",
     "names_of",
     "parameters_of",
+    "positional",
     "resolve",
     "root_name",
+    "string_of",
 ]
 
 
@@ -127,12 +143,7 @@ class ModuleNames(Indexed):
         if parent not in path[1:]:
             return False
         branch = path[path.index(parent) - 1]
-        blocks = [getattr(parent, name, None) or [] for name in ("body", "orelse", "finalbody")]
-        return any(
-            statement in block and branch in block and block.index(statement) < block.index(branch)
-            for block in blocks
-            if isinstance(block, list)
-        )
+        return statement in before(parent, branch)
 
     def is_ambiguous(self, node: ast.AST) -> bool:
         """Whether the root of ``node`` is bound both by an import and by something else in its scope."""

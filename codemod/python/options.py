@@ -11,7 +11,7 @@ from .class_fields import default_of_field
 from .commands import command_parameters
 from .identifiers import words_of
 from .limits import MAX_OPTION_FILES, MAX_OPTIONS
-from .names import ModuleNames, attribute_chain, names_of
+from .names import ModuleNames, attribute_chain, names_of, string_of
 from .precision_words import CHOOSING, SAID
 
 SPEAKING = frozenset(
@@ -155,13 +155,13 @@ def _flags(module: ModuleNames) -> Iterator[Option]:
         spelled = [part for word in words if word.startswith("-") for part in word.split("/")]
         negated = _negated(given.get("action"), spelled)
         flags = tuple(flag for flag in spelled if flag not in negated)
-        destination = _text(given.get("dest")) or next((word for word in words if not word.startswith("-")), "")
+        destination = string_of(given.get("dest")) or next((word for word in words if not word.startswith("-")), "")
         long = next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else "")
         name = destination or long.lstrip("-").replace("-", "_")
         listed = given.get("choices")
         choices = tuple(listed.elts) if isinstance(listed, ast.List | ast.Tuple | ast.Set) else ()
         if name:
-            switch = SWITCHES.get(_text(given.get("action")))
+            switch = SWITCHES.get(string_of(given.get("action")) or "")
             if switch is None and negated:
                 switch = False
             default = given.get("default")
@@ -213,7 +213,7 @@ def _defined(module: ModuleNames) -> Iterator[Option]:
         for call in calls if name.startswith("DEFINE_") else ():
             known = dict(zip(("name", "default", "enum_values"), call.args, strict=False))
             given = known | {item.arg: item.value for item in call.keywords if item.arg is not None}
-            option, listed = _text(given.get("name")), given.get("enum_values")
+            option, listed = string_of(given.get("name")), given.get("enum_values")
             choices = listed.elts if name == "DEFINE_enum" and isinstance(listed, ast.List | ast.Tuple) else ()
             if option and "default" in given:
                 is_switch = name in ("DEFINE_boolean", "DEFINE_bool")
@@ -232,10 +232,6 @@ def _parameters(module: ModuleNames) -> Iterator[Option]:
             function=item.function,
             is_truth=is_truth,
         )
-
-
-def _text(node: ast.expr | None) -> str:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _fields(module: ModuleNames) -> Iterator[Option]:

@@ -79,7 +79,19 @@ def parameters_of(node: FunctionNode | ast.Lambda) -> list[ast.arg]:
     """All parameters in order, ``*args`` and ``**kwargs`` included."""
     arguments = node.args
     variadic = [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *variadic]
+    return [*positional(arguments), *arguments.kwonlyargs, *variadic]
+
+
+def positional(arguments: ast.arguments) -> list[ast.arg]:
+    """The parameters that are filled by position."""
+    return [*arguments.posonlyargs, *arguments.args]
+
+
+def defaults_in(arguments: ast.arguments) -> dict[str, ast.expr]:
+    """The defaults of parameters, by name."""
+    placed = zip(reversed(positional(arguments)), reversed(arguments.defaults), strict=False)
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return {item.arg: default for item, default in (*[*placed][::-1], *named) if default is not None}
 
 
 def bind_target(target: ast.expr, value: ast.expr, node: ast.AST, scope: Scope) -> None:
@@ -152,6 +164,11 @@ def root_name(node: ast.AST) -> str:
 def last_name(node: ast.AST) -> str:
     """``c`` for the expressions ``a.b.c`` and ``c``; empty for anything else."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def string_of(node: ast.AST | None) -> str | None:
+    """The string that is written there."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def is_none(node: ast.AST | None) -> bool:

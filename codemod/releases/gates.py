@@ -6,10 +6,10 @@ Old spellings that stand there on purpose are right. The judgment is generous: w
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
+from ..python.exits import before
 from ..python.names import ModuleNames, attribute_chain
 from ..python.paths import tries
 
@@ -33,7 +33,7 @@ def is_gated(module: ModuleNames, node: ast.AST) -> bool:
                 return True
         if _is_fallback(parent, child):
             return True
-        if isinstance(child, ast.stmt) and any(_leaves(module, item) for item in _before(parent, child)):
+        if isinstance(child, ast.stmt) and any(_leaves(module, item) for item in before(parent, child)):
             return True
         child = parent
     return False
@@ -82,13 +82,6 @@ def _is_newer_side(test: ast.expr, chosen: bool) -> bool:
 def _literal(node: ast.expr) -> ast.expr:
     """The argument of ``Version("2.4")`` and its like."""
     return node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else node
-
-
-def _before(parent: ast.AST, child: ast.stmt) -> Iterator[ast.stmt]:
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and child in block:
-            yield from block[: block.index(child)]
 
 
 def _leaves(module: ModuleNames, statement: ast.stmt) -> bool:

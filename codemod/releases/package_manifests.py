@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
+from ..python.scopes import string_of
 from ..source.documents import Document
 from ..source.parsing import Unparsable
 from .requirements import Pin, Tier, lines_of, pin_of, place_of, speaks_of_development, tier_of_extra, without_tail
@@ -72,7 +73,7 @@ def _literals(document: Document, value: ast.expr, constants: Mapping[str, ast.e
     """The requirements in literal lists, through one level of module constants."""
     if isinstance(value, ast.Dict):
         for key, item in zip(value.keys, value.values, strict=True):
-            extra = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+            extra = string_of(key) or ""
             yield from _literals(document, item, constants, tier_of_extra(extra) if tier is Tier.EXTRA else tier)
         return
     for node in ast.walk(value):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from ..python.bindings import self_stores
-from ..python.names import ModuleNames, attribute_chain, resolve
+from ..python.names import ModuleNames, attribute_chain, resolve, string_of
 from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import Gap
 from ..source.project import Project
@@ -122,5 +122,5 @@ def _first_text(node: ast.expr) -> str:
         node = node.values[0] if node.values else node
     elif isinstance(node, ast.BinOp):
         node = node.left
-    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    text = string_of(node) or ""
     return text if ":" in text else ""

@@ -37,7 +37,7 @@ from ...codemod.proof.proving import proved
 from ...codemod.purpose.files import is_test
 from ...codemod.python.bindings import reaching
 from ...codemod.python.editing import Where
-from ...codemod.python.names import ModuleNames, root_name
+from ...codemod.python.names import ModuleNames, root_name, string_of
 from ...codemod.python.paths import guards
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
@@ -213,7 +213,7 @@ def _is_text(project: Project, module: ModuleNames, node: ast.expr) -> bool:
 
 def _real_dtype(project: Project, region: Autocast, node: ast.expr) -> tuple[Fix, ...]:
     torch = torch_at(region.module, node)
-    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    text = string_of(node) or ""
     name = text.removeprefix("torch.")
     if torch is None or f"torch.{name}" not in TORCH_DTYPES:
         return ()

@@ -43,7 +43,7 @@ from itertools import pairwise
 from ...codemod.model import Edit, EditRefused, Finding, Fix, Place, Rule
 from ...codemod.proof.needs import RAISES, Need, SameResult
 from ...codemod.proof.proving import proved
-from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.names import ModuleNames, names_of, string_of
 from ...codemod.releases.pins import allowed, is_from_source
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.declarations import scopes_of
@@ -310,7 +310,7 @@ def _deepspeed_file(scope: Scope) -> str:
         return next((value for flag, value in parts if flag == "--deepspeed"), "")
     call = scope.call
     given = next((item.value for item in call.keywords if item.arg == "deepspeed"), None) if call is not None else None
-    return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else ""
+    return string_of(given) or ""
 
 
 def _in_project(project: Project, written: str) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.purpose.files import is_test
-from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of, resolve
+from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of, positional, resolve
 from ...codemod.source.project import Project
 from .amp_decorators import AmpDecorator, amp_decorator
 
@@ -39,23 +39,18 @@ class CustomFunction:
     @property
     def context(self) -> str:
         """The name of the context parameter of ``backward``."""
-        return next((item.arg for item in positional(self.backward)), "")
+        return next((item.arg for item in positional(self.backward.args)), "")
 
     @property
     def forward_context(self) -> str:
         """The name of the context parameter of ``forward``; "" when it has none."""
-        return "" if self.separate_context else next((item.arg for item in positional(self.forward)), "")
+        return "" if self.separate_context else next((item.arg for item in positional(self.forward.args)), "")
 
     @property
     def inputs(self) -> list[ast.arg]:
         """The parameters of ``forward`` less the context."""
-        names = positional(self.forward)
+        names = positional(self.forward.args)
         return names if self.separate_context else names[1:]
-
-
-def positional(function: FunctionNode) -> list[ast.arg]:
-    """The parameters that are filled by position."""
-    return [*function.args.posonlyargs, *function.args.args]
 
 
 def custom_functions(project: Project) -> tuple[CustomFunction, ...]:

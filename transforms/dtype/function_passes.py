@@ -6,10 +6,10 @@ import ast
 
 from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.autograd import Passes, follow_passes
-from ...codemod.python.names import FunctionNode, parameters_of
+from ...codemod.python.names import FunctionNode, defaults_in, parameters_of, positional
 from ...codemod.source.project import Project
 from .amp_decorators import BACKWARD, FORWARD
-from .custom_functions import CustomFunction, positional
+from .custom_functions import CustomFunction
 from .function_uses import constant_inputs
 
 _NUMBERS = {
@@ -32,7 +32,7 @@ def passes_of(project: Project, function: CustomFunction) -> Passes | None:
     if function.separate_context or not function.inputs or looks_after_itself(function):
         return None
     amp = function.forward_amp
-    if (amp is not None and not amp.keeps_autocast) or not positional(function.backward):
+    if (amp is not None and not amp.keeps_autocast) or not positional(function.backward.args):
         return None
     numbers = {item.arg for item in parameters_of(function.forward) if _is_annotated_number(item)}
     numbers |= _constant_defaults(function.forward) | constant_inputs(project, function)
@@ -75,5 +75,5 @@ def _is_annotated_number(parameter: ast.arg) -> bool:
 
 def _constant_defaults(function: FunctionNode) -> set[str]:
     """Parameters with a number for their default are numbers; those with None are tensors that may be missing."""
-    pairs = zip(reversed(positional(function)), reversed(function.args.defaults), strict=False)
-    return {item.arg for item, value in pairs if isinstance(value, ast.Constant) and value.value is not None}
+    found = defaults_in(function.args).items()
+    return {name for name, value in found if isinstance(value, ast.Constant) and value.value is not None}

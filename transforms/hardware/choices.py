@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...codemod.python.bindings import reaching
+from ...codemod.python.keywords import key_of
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
@@ -174,9 +175,8 @@ def _switched(above: ast.AST, value: ast.expr) -> Dtype | None:
     """The precision that ``value`` switches on: ``bf16=value``, ``{"bf16": value}``, ``use_bf16 = value``."""
     if isinstance(above, ast.keyword):
         return flag_dtype(above.arg or "")
-    if isinstance(above, ast.Dict) and value in above.values:
-        key = above.keys[above.values.index(value)]
-        return flag_dtype(key.value) if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+    if isinstance(above, ast.Dict):
+        return flag_dtype(key_of(above, value) or "")
     if isinstance(above, ast.Assign | ast.AnnAssign):
         target = above.targets[0] if isinstance(above, ast.Assign) else above.target
         if isinstance(target, ast.Name | ast.Attribute):

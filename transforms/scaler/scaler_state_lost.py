@@ -29,7 +29,8 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
-from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.keywords import key_of
+from ...codemod.python.names import ModuleNames, attribute_chain, string_of
 from ...codemod.python.paths import exclusive, function_of, loops, position
 from ...codemod.source.project import Project
 from ...codemod.torch.scalers import NameAlias, Scaler, Use
@@ -81,12 +82,9 @@ def _key_of(use: Use) -> str | None:
     parent = use.module.parents.get(value) if value is not None else None
     while isinstance(parent, ast.IfExp):
         value, parent = parent, use.module.parents.get(parent)
-    key: ast.AST | None = None
-    if isinstance(parent, ast.Dict) and value in parent.values:
-        key = parent.keys[parent.values.index(value)]
-    elif isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Subscript):
-        key = parent.targets[0].slice
-    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+    if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Subscript):
+        return string_of(parent.targets[0].slice)
+    return key_of(parent, value) if value is not None else None
 
 
 def _is_read(module: ModuleNames, key: str) -> bool:

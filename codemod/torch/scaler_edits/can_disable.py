@@ -6,6 +6,7 @@ import ast
 
 from ...python.arguments import bind
 from ...python.functions import class_of
+from ...python.names import positional
 from ...python.paths import function_of
 from ...source.project import Project
 from ..scalers import APIS, Scaler, Use, scalers
@@ -86,9 +87,9 @@ def _takes_enabled(owner: ast.ClassDef, scaler: Scaler) -> bool:
         return False
     for item in owner.body:
         if isinstance(item, ast.FunctionDef) and item.name == "__init__":
-            positional = [argument.arg for argument in (*item.args.posonlyargs, *item.args.args)][1:]
-            given = positional[: len(call.args)]
-            accepted = {*positional, *(argument.arg for argument in item.args.kwonlyargs)}
+            placed = [argument.arg for argument in positional(item.args)][1:]
+            given = placed[: len(call.args)]
+            accepted = {*placed, *(argument.arg for argument in item.args.kwonlyargs)}
             return "enabled" not in given and ("enabled" in accepted or item.args.kwarg is not None)
     by_position = bind(APIS[scaler.api], ast.Call(call.func, call.args, []))
     return by_position is not None and "enabled" not in by_position

@@ -10,7 +10,7 @@ from ...model import Place
 from ...purpose.imports import imported_names, reached_from
 from ...python.callers import callers_of
 from ...python.commands import command_parameters
-from ...python.names import ModuleNames, names_of
+from ...python.names import ModuleNames, names_of, string_of
 from ...python.options import options_in
 from ...source.project import Project
 from ..framework import Framework
@@ -122,15 +122,13 @@ def _take_plain(project: Project, growing: _Growing, module: ModuleNames) -> Non
     }
     growing.names |= declared | flags
     listed = ((item.name, item.choices) for found in options.values() for item in found if item.choices)
-    growing.choices += [(name, frozenset(word for each in words if (word := _word(each)))) for name, words in listed]
+    growing.choices += [
+        (name, frozenset(word for each in words if (word := string_of(each)))) for name, words in listed
+    ]
     makes = declared and any(name in module.calls_by_name for name in PARSERS)
     makes = makes or bool(not DECORATED.isdisjoint(module.imported_packages) and any(command_parameters(module)))
     if makes or any(name in module.calls_by_name for name in ("ArgumentParser", *PARSING)):
         growing.is_parser = True
-
-
-def _word(node: ast.expr) -> str:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _is_closed(module: ModuleNames) -> bool:

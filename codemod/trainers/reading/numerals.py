@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from ...python.names import ModuleNames, attribute_chain
+from ...python.names import ModuleNames, attribute_chain, string_of
 from ...python.numbers import number_of
 from ...python.trace import Domain, Trace
 from ...source.documents import FileKind
@@ -23,7 +23,7 @@ def _numeral(question: Trace[Source], module: ModuleNames, node: ast.expr) -> It
         return question.of(module, node.args[0]) if len(node.args) == 1 else ()
     if isinstance(node, ast.Constant | ast.UnaryOp | ast.BinOp):
         number = number_of(question.project, module, node)
-        text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+        text = string_of(node)
         document, span = module.document, module.document.span(node)
         value = number if number is not None else text
         return (Source(HERE, module.path, span, "", value, document.source(span)),)

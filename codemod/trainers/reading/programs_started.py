@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from ...purpose.files import is_test, purpose_of
 from ...purpose.imports import importers_of, reached_from
 from ...purpose.training import steps_in, training_modules
-from ...python.names import ModuleNames, attribute_chain, names_of
+from ...python.names import ModuleNames, attribute_chain, names_of, string_of
 from ...python.reach import reached
 from ...source.documents import FileKind
 from ...source.project import Project
@@ -190,7 +190,7 @@ def _computed_imports(module: ModuleNames) -> Iterator[str]:
         node = whole.values[0] if isinstance(whole, ast.JoinedStr) and whole.values else whole
         while isinstance(node, ast.BinOp):
             node = node.left
-        text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+        text = string_of(node) or ""
         if "." in text.strip(".") and node is whole:
             yield text.replace(".", "/") + ".py"
         elif "." in text[1:]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ...formats.text import Entry
 from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules
-from ...python.names import ModuleNames
+from ...python.names import ModuleNames, string_of
 from ...python.settings_objects import may_hold_settings
 from ...source.documents import Document, FileKind
 from ...source.project import Project
@@ -88,8 +88,7 @@ def _step(module: ModuleNames, node: ast.expr) -> tuple[str, ast.expr] | None:
 
 
 def _keyed(key: ast.expr, owner: ast.expr) -> tuple[str, ast.expr] | None:
-    text = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
-    return (text, owner) if text else None
+    return (text, owner) if (text := string_of(key)) else None
 
 
 def entries_read(project: Project, read: Read) -> Iterator[Source]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from ...outcome import Declaration
 from ...purpose.files import words_of
-from ...python.names import ModuleNames, attribute_chain, resolve
+from ...python.names import ModuleNames, attribute_chain, defaults_in, resolve, string_of
 from ...python.options import SETTINGS
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
@@ -103,7 +103,7 @@ def _name_of(target: ast.expr) -> str:
     if isinstance(target, ast.Attribute):
         return target.attr if target.attr != "data" else ""
     key = target.slice if isinstance(target, ast.Subscript) else None
-    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+    return string_of(key) or ""
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def _returned(module: ModuleNames, node: ast.Constant) -> Iterator[Declaration]:
 
 def _entries(module: ModuleNames, node: ast.Dict) -> Iterator[Declaration]:
     for key, item in zip(node.keys, node.values, strict=True):
-        name = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+        name = string_of(key) or ""
         if not name or not speaks(name) or " " in name:
             continue
         if is_switch(name) and isinstance(item, ast.Dict):
@@ -232,15 +232,7 @@ def _is_splatted(module: ModuleNames, node: ast.expr) -> bool:
 
 
 def _defaults(module: ModuleNames, arguments: ast.arguments) -> Iterator[Declaration]:
-    positional = [*arguments.posonlyargs, *arguments.args]
-    count = len(arguments.defaults)
-    pairs = list(zip(positional[len(positional) - count :], arguments.defaults, strict=True))
-    pairs += [
-        (item, default)
-        for item, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        if default is not None
-    ]
-    for parameter, default in pairs:
+    for name, default in defaults_in(arguments).items():
         is_word = isinstance(default, ast.Constant) and stated_by(module, default) is not None
-        if speaks(parameter.arg) and (is_word or says_half(module, default)):
-            yield _told(module, default, parameter.arg, "parameter", stated_by(module, default) or "")
+        if speaks(name) and (is_word or says_half(module, default)):
+            yield _told(module, default, name, "parameter", stated_by(module, default) or "")

@@ -49,6 +49,7 @@ from ....codemod.proof.proving import proved
 from ....codemod.python.bindings import values_at
 from ....codemod.python.caught import is_caught
 from ....codemod.python.creations import creations_of
+from ....codemod.python.exits import after
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, autocasts, checked_autocasts
@@ -145,26 +146,18 @@ def _is_expected_to_fail(autocast: Autocast) -> bool:
 
 
 def _dropped(autocast: Autocast) -> Finding:
+    module = autocast.module
+    statement = module.statement_of(autocast.node)
     message = "this autocast is created and discarded: the code after it does not run in mixed precision"
-    rest = _rest_of_block(autocast.module, autocast.module.statement_of(autocast.node))
+    rest = after(module.parents[statement], statement)
     if not rest or not _can_be_wrapped(rest):
         return _finding(autocast, message)
-    module = autocast.module
     edits = (
-        module.remove(module.statement_of(autocast.node)),
+        module.remove(statement),
         module.wrap(rest[0], rest[-1], f"with {module.source(autocast.node)}:"),
     )
     text = "enter it around the rest of the block, which then runs in mixed precision"
     return _finding(autocast, message, Fix.unsafe("with", text, *edits))
-
-
-def _rest_of_block(module: ModuleNames, statement: ast.stmt) -> list[ast.stmt]:
-    parent = module.parents[statement]
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and statement in block:
-            return [item for item in block[block.index(statement) + 1 :] if isinstance(item, ast.stmt)]
-    return []
 
 
 def _can_be_wrapped(statements: list[ast.stmt]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ....codemod.model import Fix
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
+from ....codemod.python.exits import blocks_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
@@ -65,15 +66,8 @@ def _covers(module: ModuleNames, first: ast.stmt, second: ast.stmt, around: set[
     block = module.parents[first]
     if not same or block not in around:
         return False
-    return any(first in getattr(block, name, []) and _holds_below(block, name, module, second) for name in _BLOCKS)
-
-
-_BLOCKS = ("body", "orelse", "finalbody")
-
-
-def _holds_below(block: ast.AST, name: str, module: ModuleNames, node: ast.stmt) -> bool:
-    statements = getattr(block, name, [])
-    return node in statements or any(parent in statements for parent in module.ancestors(node))
+    path = (second, *module.ancestors(second))
+    return any(first in statements and any(item in statements for item in path) for statements in blocks_of(block))
 
 
 def true_precision(project: Project, runs: Sequence[Run]) -> Fix | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from ....codemod.python.exits import blocks_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import function_of, position
 
@@ -58,10 +59,7 @@ def _siblings_of_parents(module: ModuleNames, call: ast.Call) -> set[ast.AST]:
     """The statements of the blocks around ``call``, inside its function: they run whatever branch was taken."""
     found: set[ast.AST] = set()
     for parent in module.ancestors(call):
-        for name in ("body", "orelse", "finalbody"):
-            block = getattr(parent, name, None)
-            if isinstance(block, list):
-                found.update(item for item in block if isinstance(item, ast.stmt))
+        found.update(item for block in blocks_of(parent) for item in block)
         if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             break
     return found

@@ -45,6 +45,7 @@ from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.python.keywords import key_of
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.python.numbers import number_of
 from ....codemod.source.project import Project
@@ -167,10 +168,7 @@ def _named_ids(module: ModuleNames, cast: ast.Call) -> IntegerSource | None:
 def _holds_something_else(module: ModuleNames, call: ast.Call) -> bool:
     """Whether the result is called by another name: ``pixel_values=input_ids.to(dtype)``."""
     parent = module.parents[call]
-    name = (parent.arg or "") if isinstance(parent, ast.keyword) else ""
-    if isinstance(parent, ast.Dict):
-        key = parent.keys[parent.values.index(call)]
-        name = str(key.value) if isinstance(key, ast.Constant) else ""
+    name = (parent.arg if isinstance(parent, ast.keyword) else key_of(parent, call)) or ""
     return any(word in name for word in ("pixel", "image", "feature", "embed", "audio"))
 
 

@@ -12,10 +12,10 @@ from ....codemod.flow.lattice import UNKNOWN_VALUE, Kind, Value
 from ....codemod.model import Place
 from ....codemod.python.callers import callers_of
 from ....codemod.python.functions import class_of
-from ....codemod.python.names import FunctionNode, ModuleNames, names_of
+from ....codemod.python.names import FunctionNode, ModuleNames, names_of, positional
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in
-from ..custom_functions import CustomFunction, custom_functions, positional
+from ..custom_functions import CustomFunction, custom_functions
 
 MAX_SITES = 8
 """Calls whose arguments are looked at; each is one more interpretation of the function."""
@@ -79,7 +79,7 @@ def _applications(
             receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
             found = class_of(project, module, receiver) if isinstance(receiver, ast.Name) else None
             if found is not None and found[1].node is function.node and not _is_spread(call):
-                names = [item.arg for item in positional(function.forward)]
+                names = [item.arg for item in positional(function.forward.args)]
                 names = names if function.separate_context else names[1:]
                 yield module, call, dict(zip(names, call.args, strict=False))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ....codemod.model import Edit, EditRefused
 from ....codemod.purpose.training import training_modules
+from ....codemod.python.names import string_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.machine_tests import asks_machine
@@ -56,6 +57,6 @@ def _edits(project: Project, argument: DtypeArgument) -> tuple[Edit, ...]:
     if not direct:
         return edits_at_sources(project, module, node)
     asked = question(project, module, [node], exact=False)
-    value = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+    value = string_of(node)
     text = either_half(asked, value) if value is not None else either_half(asked)
     return (module.replace(node, text), *asked.edits)

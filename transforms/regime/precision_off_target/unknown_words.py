@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.targets import compute_dtype
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.names import ModuleNames, last_name, names_of, string_of
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS
 from ....codemod.torch.dtypes import BF16, FP16, HALVES, Dtype, as_dtype
@@ -87,9 +87,7 @@ def _tested(test: ast.expr, dtype: Dtype) -> ast.expr | None:
 
 def _last(node: ast.expr) -> str | None:
     """``fp16`` of ``args.fp16`` and of ``cfg["fp16"]``."""
-    if isinstance(node, ast.Subscript):
-        return node.slice.value if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else None
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
+    return string_of(node.slice) if isinstance(node, ast.Subscript) else last_name(node) or None
 
 
 def _knows(module: ModuleNames, text: str, wanted: Dtype) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ....codemod.half.half_weights import models_of
 from ....codemod.python.bindings import default_at, only_value
 from ....codemod.python.functions import called_function, class_of
-from ....codemod.python.names import ModuleNames, parameters_of, resolve
+from ....codemod.python.names import ModuleNames, defaults_in, parameters_of, resolve
 from ....codemod.python.scopes import Scope
 from ....codemod.source.child_fields import within
 from ....codemod.source.project import Project
@@ -248,8 +248,7 @@ def _decay_of_class(project: Project, module: ModuleNames, call: ast.Call, node:
     node_given = given.get(name)
     if node_given is not None:
         return largest(stated_numbers(project, module, node_given, "the decay"))
-    defaults = dict(zip(reversed(names), reversed(maker.args.defaults), strict=False))
-    default = defaults.get(name)
+    default = defaults_in(maker.args).get(name)
     if isinstance(default, ast.Constant) and isinstance(default.value, float):
         return Stated(default.value, module.place(call, f"the decay is the default, {default.value:g}"))
     return None

@@ -9,7 +9,8 @@ from functools import cache
 
 from ....codemod.model import Draft, Edit, Fix, ReplaceText
 from ....codemod.purpose.files import is_test
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.keywords import key_of
+from ....codemod.python.names import ModuleNames, names_of, string_of
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.configs import ConfigFile, Entry
 from ....codemod.trainers.reading.declarations import scopes_of
@@ -138,20 +139,15 @@ def _section_of(project: Project, module: ModuleNames, node: ast.Dict) -> str:
     parent = module.parents[node]
     if isinstance(parent, ast.Assign):
         return _section_in(parent.targets[0])
-    if not isinstance(parent, ast.Dict) or node not in parent.values:
-        return ""
-    key = parent.keys[parent.values.index(node)]
-    return _name(key) if _is_deepspeed(project, module, parent) else ""
+    key = key_of(parent, node)
+    return key if key in KEYS and isinstance(parent, ast.Dict) and _is_deepspeed(project, module, parent) else ""
 
 
 def _section_in(node: ast.expr) -> str:
     """The section that ``ds_config["fp16"]`` is."""
     is_config = isinstance(node, ast.Subscript) and is_deepspeed_config(node.value)
-    return _name(node.slice) if is_config and isinstance(node, ast.Subscript) else ""
-
-
-def _name(key: ast.expr | None) -> str:
-    return str(key.value) if isinstance(key, ast.Constant) and key.value in KEYS else ""
+    key = string_of(node.slice) if is_config and isinstance(node, ast.Subscript) else None
+    return key if key in KEYS else ""
 
 
 def _is_deepspeed(project: Project, module: ModuleNames, node: ast.Dict) -> bool:

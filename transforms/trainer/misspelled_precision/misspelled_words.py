@@ -10,7 +10,8 @@ from ....codemod.model import Draft, EditRefused, Fix
 from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.keywords import key_of
+from ....codemod.python.names import ModuleNames, defaults_in, names_of
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.configs import ConfigFile, Entry, config_files
 from .misspellings import SPELLED, paths_with_slips, respelled, respelled_dtype, slips
@@ -85,18 +86,9 @@ def _receiver(parent: ast.AST, value: ast.AST) -> str:
     if isinstance(parent, ast.Assign | ast.AnnAssign):
         return ast.unparse(parent.targets[0] if isinstance(parent, ast.Assign) else parent.target)
     if isinstance(parent, ast.Dict):
-        return next(
-            (
-                str(key.value)
-                for key, item in zip(parent.keys, parent.values, strict=True)
-                if item is value and isinstance(key, ast.Constant)
-            ),
-            "",
-        )
+        return key_of(parent, value) or ""
     if isinstance(parent, ast.arguments):
-        with_default = zip(reversed([*parent.posonlyargs, *parent.args]), reversed(parent.defaults), strict=False)
-        keyword_only = zip(parent.kwonlyargs, parent.kw_defaults, strict=True)
-        return next((item.arg for item, default in (*with_default, *keyword_only) if default is value), "")
+        return next((name for name, default in defaults_in(parent).items() if default is value), "")
     return ""
 
 

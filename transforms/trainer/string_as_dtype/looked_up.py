@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....codemod.model import Draft
 from ....codemod.python.bindings import only_value
-from ....codemod.python.names import ModuleNames, resolve
+from ....codemod.python.names import ModuleNames, resolve, string_of
 from ....codemod.python.options import Option, options_read
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
@@ -26,7 +26,7 @@ def names_torch_lacks(project: Project, module: ModuleNames, call: ast.Call) -> 
     if not isinstance(key, ast.Attribute) or _is_looked_after(module, call, key):
         return
     for option in options_read(project, module, key):
-        wrong = [item for item in _stated(option) if _text(item) not in KNOWN and _text(item) in SPELLINGS]
+        wrong = [item for item in _stated(option) if string_of(item) not in KNOWN and string_of(item) in SPELLINGS]
         if wrong:
             message = f"torch has no {ast.unparse(wrong[0])}, which {ast.unparse(key)} can be (AttributeError)"
             yield Draft.at(module, call, message, [option.module.place(wrong[0], "stated here")])
@@ -43,7 +43,7 @@ def names_table_lacks(project: Project, module: ModuleNames, call: ast.Call) -> 
         return
     for option in options_read(project, module, key):
         stated = _stated(option)
-        wrong = [item for item in stated if _text(item) not in names and as_dtype(_text(item)) in HALVES]
+        wrong = [item for item in stated if string_of(item) not in names and as_dtype(string_of(item)) in HALVES]
         if wrong:
             message = f"None for {ast.unparse(wrong[0])}, which {ast.unparse(key)} can be: the table does not have it"
             yield Draft.at(module, call, message, [option.module.place(wrong[0], "stated here")])
@@ -57,7 +57,7 @@ def _table(project: Project, module: ModuleNames, call: ast.Call) -> frozenset[s
     if not isinstance(table, ast.Dict) or None in table.keys:
         return frozenset()
     values = [resolve(project, module, value) in TORCH_DTYPES for value in table.values]
-    names = [_text(item) for item in table.keys if item is not None]
+    names = [string_of(item) or "" for item in table.keys]
     return frozenset(names) if all(values) and all(names) else frozenset()
 
 
@@ -68,10 +68,6 @@ def _stated(option: Option) -> list[ast.expr]:
     kinds = [item.value for item in option.node.keywords if item.arg in ("type", "action", "callback", None)]
     is_text = all(isinstance(kind, ast.Name) and kind.id == "str" for kind in kinds)
     return [item for item in (*option.choices, option.default) if item is not None] if is_text else []
-
-
-def _text(node: ast.expr) -> str:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _is_looked_after(module: ModuleNames, call: ast.Call, key: ast.Attribute) -> bool:

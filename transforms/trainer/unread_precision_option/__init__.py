@@ -37,6 +37,7 @@ from itertools import pairwise
 
 from ....codemod.model import Draft, Finding, Rule
 from ....codemod.purpose.files import is_test
+from ....codemod.python.exits import blocks_of
 from ....codemod.python.indexes import HOLDING
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
@@ -61,8 +62,8 @@ def overwritten_settings(_project: Project, module: ModuleNames) -> Iterator[Dra
     """``use_amp = args.use_amp`` with ``use_amp = False`` on the next line."""
     for kind in HOLDING:
         for holder in module.of_type(kind):
-            for field in ("body", "orelse", "finalbody"):
-                for first, second in pairwise(getattr(holder, field, ())):
+            for block in blocks_of(holder):
+                for first, second in pairwise(block):
                     if _replaces(first, second):
                         message = f"{ast.unparse(first.targets[0])} is overwritten on the next line"
                         yield Draft.at(module, first, message, [module.place(second, "by this")])
