@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from ..model import Rule, UsageError
+from ..model import Rule
 from ..outcome import Skipped
-from ..screening.selection import similar
 
 FEW_FILES = 20
 """With fewer files a run takes less time than it takes to import all rules."""
@@ -31,11 +29,3 @@ def known_rules(root: Path, isolated: bool, files: int) -> tuple[tuple[Rule, ...
 def installed_rules() -> tuple[tuple[Rule, ...], tuple[Skipped, ...]]:
     """All rules, and why some are missing."""
     return known_rules(Path("."), False, 0)
-
-
-def rule_named(text: str, known: Sequence[Rule]) -> Rule:
-    """The rule with this code or name; raises UsageError with the closest one."""
-    for rule in known:
-        if text.upper() == rule.code or text.lower() == rule.name:
-            return rule
-    raise UsageError(f"no rule {text!r}; {similar(text, [word for rule in known for word in (rule.code, rule.name)])}")

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from ..model import Rule
-from .known_rules import installed_rules, rule_named
+from ..screening.selection import rule_named
+from .known_rules import installed_rules
 from .options import Format
 from .output import INTERNAL
 

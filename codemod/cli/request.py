@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from ..model import Rule, UsageError
 from ..outcome import Report, Skipped, Target
-from ..screening.selection import Selection, require_known, validate_settings
+from ..screening.selection import Selection, require_known, rule_named, validate_settings
 from ..settings.settings import Settings, settings_of
 from ..settings.settings_tree import SettingsTree, settings_below
 from .commands import STDIN, MigrateRequest, Request
-from .known_rules import known_rules, rule_named
+from .known_rules import known_rules
 from .machine import machine_of, target_on
 from .observations import observation_of
 from .options import TargetChoice

@@ -90,8 +90,7 @@ def _classes_among(project: Project, module: ModuleNames, nodes: list[ast.AST]) 
 
 def _names_of_classes(_project: Project, module: ModuleNames) -> tuple[frozenset[str], dict[str, list[ast.Dict]]]:
     """The names that stand for a class, or what holds one, somewhere in a file, and its tables by their name."""
-    bindings = [item for scope in module.scopes.values() for group in scope.bindings.values() for item in group]
-    can_be_class = frozenset(item.name for item in bindings if item.kind == "class" or _is_of_project(item))
+    can_be_class = frozenset(item.name for item in module.all_bindings if item.kind == "class" or _is_of_project(item))
     tables: dict[str, list[ast.Dict]] = {}
     for name, group in module.module_scope.bindings.items():
         held = [item.value for item in group if isinstance(item.value, ast.Dict)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..flow.lattice import Atom, Source
 from ..model import Place
@@ -67,11 +67,20 @@ def _is_open(project: Project, module: ModuleNames, item: Given) -> bool:
 
 def atom_places(project: Project, atoms: Iterable[Atom]) -> tuple[Place, ...]:
     """The first steps of the chains of some atoms, each place once."""
+    steps = (step for atom in atoms for step in chain_of(atom)[:MAX_STEPS])
+    return distinct(place for step in steps for place in step_places(project, step, step.text))
+
+
+def step_places(project: Project, step: Source, text: str) -> Iterator[Place]:
+    """The place of one step, where it is in the source."""
+    document = project.document(step.path)
+    if document is not None and hasattr(step.node, "lineno"):
+        yield Place(step.path, document.span(step.node), text)
+
+
+def distinct(places: Iterable[Place]) -> tuple[Place, ...]:
+    """The places without those that say the same of the same line again."""
     found: dict[tuple[str, int, str], Place] = {}
-    for atom in atoms:
-        for step in chain_of(atom)[:MAX_STEPS]:
-            document = project.document(step.path)
-            if document is not None and hasattr(step.node, "lineno"):
-                place = Place(step.path, document.span(step.node), step.text)
-                found.setdefault((place.path, place.span.row, place.message), place)
+    for place in places:
+        found.setdefault((place.path, place.span.row, place.message), place)
     return tuple(found.values())

@@ -81,9 +81,8 @@ def _newest_needed(project: Project, asked: tuple[ModuleNames, str]) -> Version:
 def _needed(project: Project, module: ModuleNames, package: str) -> Iterator[str]:
     if package == "torch":
         yield from project.memo(_of_torch, module)
-    bindings = (item for scope in module.scopes.values() for found in scope.bindings.values() for item in found)
-    for binding in bindings:
-        if binding.kind == "import" and binding.qualified and _is_certain(module, binding):
+    for binding in module.imports:
+        if binding.qualified and _is_certain(module, binding):
             yield from (
                 item for start, name, item in COME_WITH if name == package and _begins(binding.qualified, start)
             )

@@ -31,9 +31,8 @@ def _imported_modules(project: Project, module: ModuleNames) -> tuple[ModuleName
 def imported_names(module: ModuleNames) -> Iterator[str]:
     """The qualified names of all that ``module`` imports, anywhere in it."""
     yield from module.star_imports
-    bindings = (item for scope in module.scopes.values() for group in scope.bindings.values() for item in group)
-    for binding in bindings:
-        if binding.kind == "import" and binding.qualified:
+    for binding in module.imports:
+        if binding.qualified:
             yield binding.qualified
             if isinstance(binding.node, ast.ImportFrom):
                 yield binding.qualified.rpartition(".")[0]

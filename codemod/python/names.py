@@ -88,11 +88,20 @@ class ModuleNames(Indexed):
             node = self.parents[node]
         return node
 
+    @property
+    def all_bindings(self) -> Iterator[Binding]:
+        """What binds names, in whichever scope."""
+        return (item for scope in self.scopes.values() for group in scope.bindings.values() for item in group)
+
+    @cached_property
+    def imports(self) -> tuple[Binding, ...]:
+        """What imports bind, in whichever scope."""
+        return tuple(item for item in self.all_bindings if item.kind == "import")
+
     @cached_property
     def _imported(self) -> frozenset[str]:
         """The names that an import binds anywhere in the module."""
-        bindings = (item for scope in self.scopes.values() for group in scope.bindings.values() for item in group)
-        return frozenset(item.name for item in bindings if item.kind == "import")
+        return frozenset(item.name for item in self.imports)
 
     @cached_property
     def class_names(self) -> frozenset[str]:

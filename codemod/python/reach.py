@@ -114,8 +114,7 @@ def _used(project: Project, asked: tuple[ModuleNames, ast.AST]) -> list[tuple[Mo
 
 def _global_names(_project: Project, module: ModuleNames) -> frozenset[str]:
     """The names that something binds for which `_may_be_global` holds."""
-    bindings = (item for scope in module.scopes.values() for group in scope.bindings.values() for item in group)
-    return frozenset(item.name for item in bindings if _may_be_global(item, module))
+    return frozenset(item.name for item in module.all_bindings if _may_be_global(item, module))
 
 
 def _may_be_global(binding: Binding, module: ModuleNames) -> bool:

@@ -13,7 +13,7 @@ from . import SourceOf
 from .diff import unified_diff
 from .frame import OutputLine, frame
 from .printable import printable
-from .text import place
+from .text import heading, place, reason_lines
 
 MAX_LINES = 60
 """Lines of a diff that are shown at first."""
@@ -33,15 +33,8 @@ class DiffView:
 
 def heading_lines(finding: Finding, position: str, source_of: SourceOf) -> Iterator[OutputLine]:
     """Where the finding is, what it says, its code, and one line per piece of evidence."""
-    source = source_of(finding.path)
-    at = place(finding.path, source, finding.span.row, finding.span.column)
-    rule = printable(f" {finding.code} {finding.name} ")
-    yield (f"[{position}] ", "note"), (at, "place"), (rule, "rule"), (printable(finding.message), "text")
-    if source is not None:
-        yield from frame(source, finding.span)
-    for each in finding.evidence:
-        where = place(each.path, source_of(each.path), each.span.row)
-        yield ("  = because: ", "note"), (f"{where} {printable(each.message)}", "text")
+    yield (f"[{position}] ", "note"), *heading(finding, source_of(finding.path))
+    yield from reason_lines(finding, source_of)
 
 
 def fix_line(finding: Finding, fix: Fix) -> OutputLine:

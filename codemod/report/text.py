@@ -122,19 +122,29 @@ def finding_lines(finding: Finding, view: View, *, left: bool = False) -> Iterat
 
     ``left`` says that fixes have been carried out and this finding stayed, so that it needs a reason.
     """
-    source = view.source_of(finding.path)
-    at = place(finding.path, source, finding.span.row, finding.span.column)
-    rule = printable(f" {finding.code} {finding.name} ")
-    yield (at, "place"), (rule, "rule"), (printable(finding.message), "text")
+    yield heading(finding, view.source_of(finding.path))
     if view.level == Level.QUIET:
         return
+    yield from reason_lines(finding, view.source_of)
+    yield from _fix_lines(finding, view, left)
+    yield ()
+
+
+def heading(finding: Finding, source: SourceText | None) -> OutputLine:
+    """Where a finding is, its code and what it says."""
+    at = place(finding.path, source, finding.span.row, finding.span.column)
+    rule = printable(f" {finding.code} {finding.name} ")
+    return (at, "place"), (rule, "rule"), (printable(finding.message), "text")
+
+
+def reason_lines(finding: Finding, source_of: SourceOf) -> Iterator[OutputLine]:
+    """The code frame, and one line per piece of evidence."""
+    source = source_of(finding.path)
     if source is not None:
         yield from frame(source, finding.span)
     for each in finding.evidence:
-        where = place(each.path, view.source_of(each.path), each.span.row)
+        where = place(each.path, source_of(each.path), each.span.row)
         yield ("  = because: ", "note"), (f"{where} {printable(each.message)}", "text")
-    yield from _fix_lines(finding, view, left)
-    yield ()
 
 
 def place(path: str, source: SourceText | None, row: int, column: int | None = None) -> str:

@@ -12,11 +12,10 @@ from functools import lru_cache
 import libcst as cst
 
 from ..model import AddImport, DropImport, EditRefused, PythonOperation
-from ..source.parsing import tree_of
 from .editor import Editor
 from .imports import add_imports, bindings_of
 from .locate import ParsedText
-from .names import used_names
+from .names import parse_edited, used_names
 from .plan import make_plan
 
 __all__ = ["rewrite"]
@@ -67,10 +66,7 @@ def _transformed(source: ParsedText, operations: Sequence[PythonOperation]) -> s
 
 
 def _verified(before: str, after: str) -> str:
-    try:
-        tree_of(after)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise EditRefused(f"the edited file would not be valid Python: {error}") from error
+    parse_edited(after)
     if after != before and not _compiles(after) and _compiles(before):
         raise EditRefused("the edited file would not compile")
     return after

@@ -106,18 +106,19 @@ def validate_settings(settings: Settings, rules: Sequence[Rule]) -> None:
     for key, selectors in lists.items():
         require_known(selectors, rules, f"{settings.path}: {key}")
     for code, name in settings.fix:
-        _require_fix(f"{settings.path}: fix", [_rule_named(f"{settings.path}: fix", code, rules)], name)
+        _require_fix(f"{settings.path}: fix", [rule_named(code, rules, f"{settings.path}: fix: ")], name)
     trusted = {"extend-safe-fixes": settings.extend_safe_fixes, "extend-unsafe-fixes": settings.extend_unsafe_fixes}
     for key, entries in trusted.items():
         for selector, name in fix_selectors(entries):
             _require_fix(f"{settings.path}: {key}", [rule for rule in rules if _means(selector, rule)], name)
 
 
-def _rule_named(where: str, text: str, rules: Sequence[Rule]) -> Rule:
+def rule_named(text: str, rules: Sequence[Rule], where: str = "") -> Rule:
+    """The rule with this code or name; raises UsageError with the closest one."""
     for rule in rules:
         if text.upper() == rule.code or text.lower() == rule.name:
             return rule
-    raise UsageError(f"{where}: no rule {text[:80]!r}; {_similar_rule(text, rules)}")
+    raise UsageError(f"{where}no rule {text[:80]!r}; {_similar_rule(text, rules)}")
 
 
 def _require_fix(where: str, rules: Sequence[Rule], name: str) -> None:

@@ -88,10 +88,9 @@ def names_for(project: Project, module: ModuleNames, word: str) -> frozenset[str
 
 def _names_for(_project: Project, asked: tuple[ModuleNames, str]) -> frozenset[str]:
     module, word = asked
-    bindings = (item for scope in module.scopes.values() for group in scope.bindings.values() for item in group)
     return frozenset(
         item.name
-        for item in bindings
+        for item in module.all_bindings
         if word in (item.qualified or "") or (item.kind == "assign" and _mentions(item.value, word))
     )
 

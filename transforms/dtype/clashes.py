@@ -12,7 +12,7 @@ from ...codemod.flow.frame import Autocasting, Meeting
 from ...codemod.flow.lattice import Atom, Made, Role
 from ...codemod.flow.seen_contradictions import contradiction
 from ...codemod.flow.seen_meetings import place_seen, seen_meetings
-from ...codemod.half.atom_places import MAX_STEPS, chain_of, may_be_chosen, steps_can_run
+from ...codemod.half.atom_places import atom_places, chain_of, distinct, may_be_chosen, step_places, steps_can_run
 from ...codemod.half.enclosed import can_be_inside
 from ...codemod.half.half_runs import HalfRun, half_runs
 from ...codemod.model import Place
@@ -306,26 +306,12 @@ def is_written_cast(node: ast.expr) -> bool:
 
 def evidence(project: Project, meeting: Meeting) -> tuple[Place, ...]:
     """Where both dtypes come from."""
-    places: dict[tuple[str, int, str], Place] = {}
     seen = [place_seen(project, meeting)] if meeting.seen is not None else []
-    for place in (*seen, *_places(project, meeting.odd.atom), *_places(project, meeting.meant.atom)):
-        places.setdefault((place.path, place.span.row, place.message), place)
     run = region_around(project, meeting) if meeting.meant.atom.made is Made.LAYER else None
-    if run is not None:
-        places.setdefault((run.place.path, run.place.span.row, run.place.message), run.place)
+    regions = [run.place] if run is not None else []
     mixture = meeting.odd.atom.mixture
-    document = project.document(mixture.path) if mixture is not None else None
-    if mixture is not None and document is not None:
-        place = Place(document.path, document.span(mixture.node), "here it promotes what it is combined with")
-        places.setdefault((place.path, place.span.row, place.message), place)
-    return tuple(places.values())
-
-
-def _places(project: Project, atom: Atom) -> Iterable[Place]:
-    for step in chain_of(atom)[:MAX_STEPS]:
-        document = project.document(step.path)
-        if document is not None and hasattr(step.node, "lineno"):
-            yield Place(step.path, document.span(step.node), step.text)
+    mixed = step_places(project, mixture, "here it promotes what it is combined with") if mixture is not None else ()
+    return distinct((*seen, *atom_places(project, (meeting.odd.atom, meeting.meant.atom)), *regions, *mixed))
 
 
 def name_of(node: ast.expr) -> str:

@@ -10,7 +10,7 @@ from ...model import Edit, Fix
 from ...proof.proving import proved
 from ...python.bindings import self_stores
 from ...python.editing import Where
-from ...python.names import Binding, ModuleNames, Scope, names_of
+from ...python.names import ModuleNames, names_of
 from ...source.documents import Document
 from ...source.project import Project
 from ..scalers import AttributeAlias, NameAlias, Scaler, Use
@@ -118,14 +118,10 @@ def _is_taken_elsewhere(project: Project, module: ModuleNames, name: str) -> boo
         return True
     for document in project.python_documents((stem,), (name,)):
         other = names_of(project, document)
-        imports = [item.qualified or "" for scope in other.scopes.values() for item in _imports(scope)]
+        imports = [item.qualified or "" for item in other.imports]
         if other is not module and any(stem in item.split(".") for item in (*imports, *other.star_imports)):
             return True
     return False
-
-
-def _imports(scope: Scope) -> Iterator[Binding]:
-    return (item for group in scope.bindings.values() for item in group if item.kind == "import")
 
 
 class _Removal:

@@ -49,11 +49,7 @@ def _imported_from_torch(module: ModuleNames) -> Iterator[tuple[str, str]]:
 
 def _mentioned(module: ModuleNames, names: set[str]) -> Iterator[str]:
     """Dotted names with one of ``names`` in them that are not PyTorch's."""
-    for scope in module.scopes.values():
-        for bindings in scope.bindings.values():
-            for binding in bindings:
-                if binding.kind == "import" and _is_foreign(binding.qualified, names):
-                    yield binding.qualified or ""
+    yield from (item.qualified or "" for item in module.imports if _is_foreign(item.qualified, names))
     for name in names:
         for node in module.attribute_loads.get(name, ()):
             qualified = module.qualified(node)

@@ -52,13 +52,7 @@ def _in_module(project: Project, module: ModuleNames) -> Iterator[BceCall]:
 
 def _imported(module: ModuleNames, name: str) -> list[ast.expr]:
     """The reads of names that an import binds to something called ``name``."""
-    bound = {
-        binding.name
-        for scope in module.scopes.values()
-        for group in scope.bindings.values()
-        for binding in group
-        if (binding.qualified or "").rpartition(".")[2] == name
-    }
+    bound = {item.name for item in module.all_bindings if (item.qualified or "").rpartition(".")[2] == name}
     return [node for alias in sorted(bound) for node in module.name_loads.get(alias, [])]
 
 

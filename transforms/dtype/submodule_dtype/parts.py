@@ -10,7 +10,7 @@ from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.frame import OfPart
 from ....codemod.flow.lattice import Made, Role
 from ....codemod.flow.roots import followed_modules, holders, in_order
-from ....codemod.half.atom_places import chain_of
+from ....codemod.half.atom_places import chain_of, step_places
 from ....codemod.model import Place
 from ....codemod.purpose.entered import way_inside
 from ....codemod.python.callers import callers_of
@@ -132,9 +132,7 @@ def _cast_part(module: ModuleNames, cast: ast.Call) -> ast.expr | None:
 def _places(project: Project, item: OfPart) -> Iterator[Place]:
     meeting = item.meeting
     for step in chain_of(meeting.meant.atom)[:1]:
-        document = project.document(step.path)
-        if document is not None and hasattr(step.node, "lineno"):
-            yield Place(step.path, document.span(step.node), "the whole model is cast to 16 bits here")
+        yield from step_places(project, step, "the whole model is cast to 16 bits here")
     if item.call is not meeting.node:
         yield item.module.place(item.call, "the model runs here, in no autocast region")
     yield meeting.module.place(meeting.node, f"{name_of(meeting.odd.node)} meets another dtype here: this raises")

@@ -39,16 +39,14 @@ def _search(project: Project, module: ModuleNames) -> Place | None:
 def _imported_here(project: Project, module: ModuleNames) -> Place | None:
     own = project.fact(_own_extensions)
     wraps = _passes_half(module.document.text)
-    for scope in module.scopes.values():
-        for bindings in scope.bindings.values():
-            for binding in bindings:
-                imported = binding.qualified or "" if binding.kind == "import" else ""
-                why = HALF_ONLY.get(imported.partition(".")[0])
-                built = next((name for name in own if f"{imported}.".startswith(f"{name}.")), None)
-                if why is None and built is not None and wraps:
-                    why = f"{built} is compiled in this project; kernels of this kind are mostly built for float16"
-                if why is not None and isinstance(binding.node, ast.stmt):
-                    return module.place(binding.node, why)
+    for binding in module.imports:
+        imported = binding.qualified or ""
+        why = HALF_ONLY.get(imported.partition(".")[0])
+        built = next((name for name in own if f"{imported}.".startswith(f"{name}.")), None)
+        if why is None and built is not None and wraps:
+            why = f"{built} is compiled in this project; kernels of this kind are mostly built for float16"
+        if why is not None and isinstance(binding.node, ast.stmt):
+            return module.place(binding.node, why)
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Draft, Fix
+from ....codemod.model import Draft, Edit, Fix
 from ....codemod.python.bindings import reaching, self_stores
 from ....codemod.python.names import Binding, ModuleNames, attribute_chain, resolve
 from ....codemod.source.project import Project
@@ -153,21 +153,23 @@ def _uses_torch_only(module: ModuleNames) -> bool:
 
 
 def _as_dtypes(module: ModuleNames, words: list[ast.Constant]) -> Fix | None:
-    dtypes = [as_dtype(str(word.value)) for word in words]
-    known = [dtype for dtype in dtypes if isinstance(dtype, Dtype)]
-    named = [
-        item for item in module.module_scope.lookup("torch") if item.kind == "import" and item.qualified == "torch"
-    ]
-    if len(known) != len(words) or len({*known}) != len(known) or not named:
+    named = any(item.kind == "import" and item.qualified == "torch" for item in module.module_scope.lookup("torch"))
+    edits = _replaced(module, words, "torch.{}") if named else []
+    if not edits:
         return None
-    edits = [module.replace(word, f"torch.{dtype.name}") for word, dtype in zip(words, known, strict=True)]
     return Fix.unsafe("dtype", "compare with the dtype; what never ran begins to run", *edits)
 
 
 def _with_prefix(module: ModuleNames, words: list[ast.Constant]) -> Fix | None:
-    dtypes = [as_dtype(str(word.value)) for word in words]
-    known = [dtype for dtype in dtypes if isinstance(dtype, Dtype)]
-    if len(known) != len(words) or len({*known}) != len(known):
-        return None
-    edits = [module.replace(word, f'"torch.{dtype.name}"') for word, dtype in zip(words, known, strict=True)]
-    return Fix.unsafe("prefix", "compare with the whole string; what never ran begins to run", *edits)
+    edits = _replaced(module, words, '"torch.{}"')
+    return (
+        Fix.unsafe("prefix", "compare with the whole string; what never ran begins to run", *edits) if edits else None
+    )
+
+
+def _replaced(module: ModuleNames, words: list[ast.Constant], spelling: str) -> list[Edit]:
+    """Each word as the dtype that it names; nothing where it names none, or two of them name one."""
+    known = [dtype for word in words if isinstance(dtype := as_dtype(str(word.value)), Dtype)]
+    if len({*known}) != len(words):
+        return []
+    return [module.replace(word, spelling.format(dtype.name)) for word, dtype in zip(words, known, strict=True)]
