@@ -23,12 +23,15 @@ from ...codemod.source.documents import Document
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.scalers import scalers
-from .benchmarks import only_measures
 from .grids import loses_updates
 from .optimizer_table import Row, row_of_optimizer
 from .parameter_groups import rates_of_groups
 from .schedules import rates_set, schedules_of, stated_peak
 from .stated_numbers import Stated, stated_numbers
+
+DRAWN = frozenset({"torch.randint", "torch.randn", "torch.rand", "torch.randperm"})
+PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})
+KEEPING = ("save", "save_pretrained", "save_model", "save_file", "state_dict", "push_to_hub", "save_checkpoint")
 
 WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", "getattr(torch", *AUTO)
 OPTIMIZERS = ("optim", "Optim", "Adam", "adam", "Lion")
@@ -238,3 +241,17 @@ def _is_replaced(module: ModuleNames, call: ast.Call) -> bool:
 def _is_of_fabric(call: ast.Call) -> bool:
     """``fabric.setup(model, optimizer)``, which keeps the weights; DeepSpeed would be named in the file."""
     return "fabric" in (attribute_chain(call.func) or [""])[0].lower() or "fabric" in ast.unparse(call.func).lower()
+
+
+# --- what only measures -----------------------------------------------------------------------------------------------
+
+
+def only_measures(module: ModuleNames, optimizer: ast.Call) -> bool:
+    """Whether a file saves nothing, and the function of the optimizer opens a profiler, or only counts steps on tensors
+    that it draws itself."""
+    holder = module.scope_of(optimizer).function
+    called = {module.qualified(call.func) for call in module.calls if module.scope_of(call).function is holder}
+    iterated = [loop.iter for loop in module.of_type(ast.For) if module.scope_of(loop).function is holder]
+    counts = all(isinstance(item, ast.Call) and ast.unparse(item.func) == "range" for item in iterated)
+    keeps = any(name in module.calls_by_name for name in KEEPING)
+    return not keeps and bool(called & PROFILERS or (counts and called & DRAWN))

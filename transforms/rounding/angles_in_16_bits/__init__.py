@@ -52,25 +52,32 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ....codemod.flow.analysis import flow_of
+from ....codemod.flow.classes import ProjectClass
 from ....codemod.flow.frame import ASSUMED, OUTSIDE
 from ....codemod.flow.lattice import Kind, Role
 from ....codemod.half.half_here import Half, half_here
-from ....codemod.model import Finding, Fix, Rule
+from ....codemod.model import Finding, Fix, Place, Rule
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.runs import is_switched_on, is_trained, runs_of, uses
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.callers import callers_of
+from ....codemod.python.creations import creations_of
+from ....codemod.python.names import FunctionNode, ModuleNames, names_of
 from ....codemod.python.numbers import number_of
+from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP16, FP64
 from ..certain_halves import certainly_half
 from .angle_fixes import fix_of
 from .angle_origins import Origin, is_made_on_cpu, is_of_frequencies, origin_of
 from .asked_dtypes import cast_by_caller, cast_to_activations, is_of_power
-from .complex_tables import complex_tables
-from .first_tables import is_made_at_construction
-from .half_buffers import half_buffers
+from .half_buffers import HalfBuffers, half_buffers
+
+MAKING = ("torch.polar", "torch.view_as_complex")
+
+MAX_HOPS = 4
 
 TURNING = ("cos", "sin", "polar")
 WORDS = ("bfloat16", "float16", ".half(", "autocast", "bf16", "fp16")
@@ -214,6 +221,75 @@ def _finding(module: ModuleNames, call: ast.Call, origin: Origin, half: Half, wh
     )
     evidence = (module.place(call, TAKEN), *half.why)
     return rule.at(module, origin.node, message, evidence, [fix])
+
+
+# --- tables made once -------------------------------------------------------------------------------------------------
+
+
+def is_made_at_construction(project: Project, module: ModuleNames, node: ast.AST, hops: int = 0) -> bool:
+    """Whether ``node`` runs in a constructor, and later only where a comparison of sizes asks for it."""
+    function = module.scope_of(node).function.node
+    if not isinstance(function, FunctionNode):
+        return True
+    if function.name == "__init__" or _is_compared(module, node):
+        return True
+    sites = [(item.module, item.call) for item in callers_of(project, module, function).sites]
+    sites += [(module, call) for call in module.calls_by_name.get(function.name, []) if (module, call) not in sites]
+    first = any(_in_constructor(*site) for site in sites)
+    later = [site for site in sites if not _in_constructor(*site) and not (first and _is_compared(*site))]
+    if not sites or hops >= MAX_HOPS:
+        return False
+    return all(is_made_at_construction(project, *site, hops + 1) for site in later)
+
+
+def _in_constructor(module: ModuleNames, node: ast.AST) -> bool:
+    return getattr(module.scope_of(node).function.node, "name", "") == "__init__"
+
+
+def _is_compared(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a comparison of sizes decides whether this runs: ``if length > self.longest``."""
+    tests = (guard.test for guard in guards(module, node))
+    compared = (item for test in tests for item in ast.walk(test) if isinstance(item, ast.Compare))
+    return any(isinstance(operator, ast.Gt | ast.Lt | ast.GtE | ast.LtE) for item in compared for operator in item.ops)
+
+
+# --- complex tables ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ComplexTable:
+    """A complex buffer of a class that a training casts."""
+
+    module: ModuleNames
+    call: ast.Call
+    """What registers it."""
+    name: str
+    made: Place
+    buffers: HalfBuffers
+
+
+def complex_tables(project: Project) -> Iterator[ComplexTable]:
+    """The buffers that ``torch.polar`` makes, of models that ``to`` casts to 16 bits in a training."""
+    cast = {symbol: item for symbol, item in half_buffers(project).items() if item.of_complex}
+    for document in project.checked_documents(("register_buffer",)) if cast else ():
+        module = names_of(project, document)
+        for call in module.calls_by_name.get("register_buffer", []):
+            owner, given = module.scope_of(call).enclosing_class, call.args
+            buffers = cast.get(flow_of(project).own_weights(ProjectClass(module, owner)).symbol) if owner else None
+            if buffers is None or len(given) < 2 or not isinstance(given[0], ast.Constant):
+                continue
+            if _is_made_again(project, str(given[0].value)):
+                continue
+            made_by = creations_of(project, module, given[1])
+            if made_by and all(made.module.qualified(made.call.func) in MAKING for made in made_by):
+                place = made_by[0].module.place(made_by[0].call, "its numbers are complex")
+                yield ComplexTable(module, call, str(given[0].value), place, buffers)
+
+
+def _is_made_again(project: Project, name: str) -> bool:
+    """Whether code stores a table under the name: ``model.freqs_cis = table(...)`` after the cast."""
+    modules = (names_of(project, document) for document in project.python_documents((name,)))
+    return any(module.attribute_stores.get(name) for module in modules)
 
 
 rule = Rule.of("PF803", check)

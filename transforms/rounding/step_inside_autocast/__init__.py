@@ -40,7 +40,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.half.half_weights import models_of
-from ....codemod.model import Finding, Fix, Place, Rule
+from ....codemod.model import Draft, Finding, Fix, Place, Rule
 from ....codemod.purpose.decided import decided
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.proved_reach import is_reached
@@ -48,10 +48,18 @@ from ....codemod.purpose.steps import entered
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.functions import called_function
 from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of
-from ....codemod.python.paths import LoopNode, ScopeNodes, loops, position
+from ....codemod.python.paths import LoopNode, ScopeNodes, calls_of, exclusive, function_of, loops, position
+from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, autocasts_in, is_float32_island, is_without_gradients
-from .without_history import passes_without_history
+from ....codemod.torch.trained_modules import is_trained
+
+REPAIRED = "2.10"
+"""The first release that may know that a copy has no history (pytorch/pytorch#165068); 2.13 was seen to."""
+MESSAGE = (
+    "the first pass of the model in this autocast region runs without gradients: before PyTorch 2.10 autocast uses its "
+    "16-bit copies of the weights again in the pass that is trained, and linear and convolution weights get no gradient"
+)
 
 STEPPERS = ("optim", "opt", "scaler")
 """How the names of objects begin, or end after an underscore, whose `step` changes weights; not of schedulers."""
@@ -204,6 +212,35 @@ def _loops_inside(module: ModuleNames, node: ast.AST, body: Body) -> Iterator[Lo
 def _holds(loop: LoopNode, calls: list[ast.Call]) -> bool:
     inside = set(ast.walk(loop))
     return any(call in inside for call in calls)
+
+
+# --- no history -------------------------------------------------------------------------------------------------------
+
+
+def passes_without_history(project: Project, region: Autocast) -> Iterator[Draft]:
+    """``with autocast(): with torch.no_grad(): old = model(x)`` before ``new = model(x)`` in the same region."""
+    module = region.module
+    versions = allowed(project, "torch", near=module.path)
+    if versions is None or versions.may_reach(REPAIRED) or "inference_mode" in module.attribute_loads:
+        return  # copies of inference mode raise in the backward pass
+    for item in entered(region):
+        every = calls_of(module, function_of(module, region.node))
+        calls = [call for call in every if item.block in module.ancestors(call)]
+        quiet = [call for call in calls if is_without_gradients(module, call)]
+        for first in quiet:
+            same = [call for call in calls if ast.dump(call.func) == ast.dump(first.func) and call not in quiet]
+            same = [call for call in same if not exclusive(module, first, call)]
+            if same and all(position(call) > position(first) for call in same) and _is_trained(module, region, first):
+                trained = module.place(same[0], "the same weights, in the pass that is trained")
+                yield Draft.at(module, first, MESSAGE, (trained, module.place(region.node, "the region")))
+                return
+
+
+def _is_trained(module: ModuleNames, region: Autocast, call: ast.Call) -> bool:
+    """Whether what is called is a module whose weights the function trains: it is not frozen, and a loss goes back."""
+    function = function_of(module, region.node)
+    back = isinstance(function, FunctionNode) and bool(module.calls_inside.get((function, "backward")))
+    return back and is_trained(module, call.func)
 
 
 rule = Rule.of("PF806", check)

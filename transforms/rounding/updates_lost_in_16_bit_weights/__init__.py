@@ -71,17 +71,28 @@ random tensors alone, or under a profiler, whose weights are not saved (benchmar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from ....codemod.formats.text import Entry
 from ....codemod.half.half_weights import HalfWeights
-from ....codemod.model import Finding, Fix, Rule
+from ....codemod.model import Finding, Fix, Place, Rule
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import BF16
+from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.trainers.reading.declarations import scopes_of
+from ....codemod.trainers.reading.scopes import TRUE, Scope, TextOrigin
+from ....codemod.trainers.reading.source import as_number
 from ..grids import loses_updates, share_moved, share_of_adapter_moved
 from ..half_optimizers import HalfOptimizer, half_optimizers, rates_of
+from ..optimizer_table import rows_of_trainer
 from ..schedules import keeps_below, rates_set, schedules_of
 from ..stated_numbers import Stated, ends
 from ..trained_half import HalfTraining, half_trainings, is_constant, is_run
-from .half_settings import half_settings
+
+WHOLE = {"full_bf16": BF16, "full_fp16": FP16}
+"""kohya's switches that make the weights 16-bit that are trained."""
+ADAPTED = ("network_module", "network_dim")
+DEFAULT_OPTIMIZER = "AdamW"
+
 
 PEAK, START, SET = ", the peak of a schedule", ", which a schedule multiplies", ", which is set anew later"
 
@@ -155,6 +166,54 @@ def _choices(weights: HalfWeights) -> list[Fix]:
     )
     found = [Fix.shown("mixed", mixed), Fix.shown("adapter", adapter)]
     return [found[0], Fix.shown("stochastic", stochastic), found[1]] if weights.dtype == BF16 else found
+
+
+# --- settings of a trainer --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HalfSetting:
+    """A switch that makes the weights 16-bit, and what the same place says of the optimizer."""
+
+    place: Place
+    dtype: Dtype
+    optimizer: str
+    rate: Stated
+
+
+def half_settings(project: Project) -> Iterator[HalfSetting]:
+    """The full trainings of kohya's scripts in 16-bit weights whose optimizer and learning rate stand beside."""
+    for scope in scopes_of(project):
+        if scope.framework.id == "kohya" and isinstance(scope.origin, TextOrigin):
+            yield from _of_scope(scope, scope.origin)
+
+
+def _of_scope(scope: Scope, origin: TextOrigin) -> Iterator[HalfSetting]:
+    entries = [item for item in origin.config.text.entries if origin.holds(item)]
+    named = {item.name.lstrip("-"): item for item in entries}
+    optimizer = _optimizer(named)
+    rate = _rate(origin, named.get("learning_rate"))
+    for name, dtype in WHOLE.items():
+        setting = scope.last(name)
+        on = setting is not None and setting.value == TRUE
+        if on and setting is not None and optimizer and rate is not None and not set(named) & set(ADAPTED):
+            yield HalfSetting(setting.place, dtype, optimizer, rate)
+
+
+def _optimizer(named: dict[str, Entry]) -> str:
+    """The optimizer that is asked for, where it keeps nothing of what rounding loses; else empty."""
+    given = named.get("optimizer_type")
+    text = given.value if given is not None else ""
+    rows = rows_of_trainer("kohya", "optimizer_type")
+    losing = {name.lower(): name or DEFAULT_OPTIMIZER for row in rows if row.keeps == "nothing" for name in row.names}
+    return losing.get(text.lower(), "") if isinstance(text, str) else ""
+
+
+def _rate(origin: TextOrigin, entry: Entry | None) -> Stated | None:
+    value = as_number(entry.value) if entry is not None else None
+    if value is None or entry is None:
+        return None
+    return Stated(value, origin.config.place(entry, f"the learning rate is {value:g} here"))
 
 
 rule = Rule.of("PF801", check)
