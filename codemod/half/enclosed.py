@@ -11,7 +11,7 @@ from ..purpose.entered import way_inside
 from ..purpose.runs import Run
 from ..python.callers import callers_of
 from ..python.functions import lineage
-from ..python.names import FunctionNode, ModuleNames, Scope, names_of
+from ..python.names import FunctionNode, ModuleNames, Scope, modules_with
 from ..python.reach import Reached, reached
 from ..source.project import Project
 from ..torch.autocast import Autocast
@@ -70,8 +70,7 @@ def _built_with(project: Project, asked: tuple[ModuleNames, Scope]) -> Reached:
     module, owner = asked
     name = getattr(owner.node, "name", "")
     starts: list[tuple[ModuleNames, ast.AST]] = [(module, owner.node)]
-    for document in project.python_documents((name,)):
-        other = names_of(project, document)
+    for other in modules_with(project, (name,)):
         starts += [(other, other.scope_of(load).function.node) for load in other.name_loads.get(name, [])]
         starts += [(other, other.scope_of(load).function.node) for load in other.attribute_loads.get(name, [])]
     return reached(project, starts)

@@ -21,7 +21,7 @@ from ..python.caught import is_caught
 from ..python.creations import Creation, creations_of, may_be_of_class
 from ..python.functions import called_function, class_of
 from ..python.glimpses import is_in_code
-from ..python.names import FunctionNode, ModuleNames, names_of
+from ..python.names import FunctionNode, ModuleNames, modules_with, names_of
 from ..source.project import Project
 from ..torch.autocast import Autocast
 from ..torch.cast_models import applications_of, stays_cast
@@ -119,9 +119,8 @@ def certain_regions(project: Project) -> Iterator[tuple[ModuleNames, list[ast.Ca
     """The calls of one model in a region that is certainly open, where it is made, and nothing makes it 16-bit."""
     if flow_of(project).changes_default_dtype:
         return
-    for document in project.python_documents(("autocast",)):
-        module = names_of(project, document)
-        if purpose_of(document.path) in (Purpose.TEST, Purpose.DOCUMENTATION) or _may_wrap(module):
+    for module in modules_with(project, ("autocast",)):
+        if purpose_of(module.path) in (Purpose.TEST, Purpose.DOCUMENTATION) or _may_wrap(module):
             continue
         found: dict[ast.Call, list[tuple[Model, ast.Call]]] = {}
         for region in autocasts_by_node(project, module).values():

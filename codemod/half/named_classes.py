@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..python.names import ModuleNames, Scope, names_of
+from ..python.names import ModuleNames, Scope, modules_with
 from ..source.documents import FileKind
 from ..source.project import Project
 
@@ -18,7 +18,7 @@ def is_named(project: Project, owner: Scope) -> bool:
         return True
     if any(True for kind in SETTINGS for _ in project.documents(kind, (node.name,))):
         return True
-    return any(_names(names_of(project, item), node.name) for item in project.python_documents((node.name,)))
+    return any(_names(module, node.name) for module in modules_with(project, (node.name,)))
 
 
 def _names(module: ModuleNames, name: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ..model import Place
 from ..outcome import Target
 from ..purpose.targets import compute_dtype
-from ..python.names import ModuleNames, names_of
+from ..python.names import ModuleNames, modules_at
 from ..python.paths import function_of
 from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
@@ -38,10 +38,9 @@ def float16_weights(after: Project, run: Run | None, target: Target) -> Iterator
         return
     if winner.scope.framework.id not in OF_TRAINERS or is_sharded(run):
         return
-    for document in after.python_documents_at(run.modules):
-        module = names_of(after, document)
+    for module in modules_at(after, run.modules):
         for load in loads_in(after, module):
-            is_own = is_used(after, run.modules[0], document.path, document.span(load.call).row)
+            is_own = is_used(after, run.modules[0], module.path, module.document.span(load.call).row)
             if load.node is not None and is_own and _follows(after, load) and not _is_adapted(load):
                 yield module.place(load.node, SAID)
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ..model import Place
-from ..python.names import ModuleNames, names_of
+from ..python.names import ModuleNames, modules_at, modules_with
 from ..python.paths import guards
 from ..python.scopes import last_name
 from ..source.project import Project
@@ -25,9 +25,8 @@ NO_SCALER = "reads the scaler, which the trainer makes for fp16-mixed only"
 
 def scaler_reads(project: Project, paths: Sequence[str]) -> Iterator[Place]:
     """Where the code of a run uses ``accelerator.scaler``, with no test of it or of the precision around."""
-    for document in project.python_documents_at(paths) if paths else ():
-        module = names_of(project, document)
-        for node in module.of_type(ast.Attribute) if SCALER in document.text else ():
+    for module in modules_at(project, paths) if paths else ():
+        for node in module.of_type(ast.Attribute) if SCALER in module.document.text else ():
             used = any(not _is_guarded(module, item) for item in _uses(module, node)) if node.attr == SCALER else False
             if used and _is_made_elsewhere(project, node):
                 yield module.place(node, f"{ast.unparse(node)} {NO_SCALER}")
@@ -63,7 +62,7 @@ def _is_made_elsewhere(project: Project, node: ast.Attribute) -> bool:
 
 
 def _gives_scalers(project: Project) -> bool:
-    modules = [names_of(project, document) for document in project.python_documents((SCALER,))]
+    modules = [*modules_with(project, (SCALER,))]
     stored = (item for module in modules for item in module.of_type(ast.Attribute))
     held = (module.scopes[node] for module in modules for node in module.scopes if isinstance(node, ast.ClassDef))
     return any(item.attr == SCALER and isinstance(item.ctx, ast.Store) for item in stored) or any(

@@ -9,7 +9,7 @@ from ..model import Place
 from ..python.bindings import default_of, self_stores
 from ..python.bound import always_sets, is_set_at
 from ..python.lost import is_deleted
-from ..python.names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain, names_of
+from ..python.names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain, modules_with
 from ..python.paths import guard_facts, position
 from ..source.project import Project
 
@@ -46,8 +46,7 @@ def replaced_at(project: Project, owner: str, name: str) -> Place | None:
 
 def _replaced_at(project: Project, asked: tuple[str, str]) -> Place | None:
     owner, name = asked
-    for document in project.python_documents((f".{name} = ", f'"{name}", ', f"'{name}', ")):
-        module = names_of(project, document)
+    for module in modules_with(project, (f".{name} = ", f'"{name}", ', f"'{name}', ")):
         for receiver, _, statement in module.attribute_stores.get(name, []):
             inside = module.scope_of(statement).enclosing_class
             bases = [ast.unparse(base).rpartition(".")[2] for base in getattr(inside and inside.node, "bases", ())]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..model import Place
 from ..python.functions import called_function
-from ..python.names import FunctionNode, ModuleNames, attribute_chain, names_of
+from ..python.names import FunctionNode, ModuleNames, attribute_chain, modules_with
 from ..python.trace import Domain, Trace, trace
 from ..source.project import Project
 from ..torch.accelerators import accelerator_at
@@ -90,8 +90,7 @@ def entries_of(project: Project, region: Autocast) -> Sequence[Entry]:
 
 def _named_entries(project: Project) -> dict[Autocast, list[Entry]]:
     found: dict[Autocast, list[Entry]] = {}
-    for document in project.python_documents(("backward",), ("with ",), where=may_enter_autocast):
-        module = names_of(project, document)
+    for module in modules_with(project, ("backward",), ("with ",), where=may_enter_autocast):
         for item in module.of_type(ast.withitem):
             regions = trace(project, module, item.context_expr, MADE) if may_be_autocast(item.context_expr) else ()
             if len(regions) == 1 and regions[0].node is not item.context_expr:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 
 from ..python.glimpses import words_of_imports
-from ..python.names import ModuleNames, names_of
+from ..python.names import ModuleNames, modules_at, names_of
 from ..source.documents import Document
 from ..source.project import Project
 from .files import purpose_of
@@ -55,7 +55,7 @@ def _importers(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]
     folders = path.split("/")[:-1]
     near = sorted(project.python_paths(spellings), key=lambda other: other.split("/")[:-1] != folders)
     possible = [other for other in near[:MAX_SEARCHED] if other != path and _may_import(project, other, name)]
-    others = (names_of(project, item) for item in project.python_documents_at(possible))
+    others = modules_at(project, possible)
     found = (other for other in others if path in project.memo(_imported_paths, other))
     return tuple(sorted(found, key=lambda other: other.path))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from ..python.functions import bases_of, lineage
-from ..python.names import ModuleNames, Scope, attribute_chain, names_of
+from ..python.names import ModuleNames, Scope, attribute_chain, modules_with
 from ..source.project import Project
 from .computed_names import IMPORTING, is_module, is_of_class, may_be_text
 from .files import is_test
@@ -46,7 +46,7 @@ def _is_collected(project: Project, asked: tuple[ModuleNames, Scope]) -> bool:
     above = [(module, scope) for module, scope in lineage(project, *asked) if scope is not asked[1]]
     if any("__init_subclass__" in scope.bindings or _has_own_metaclass(scope) for _, scope in above):
         return True
-    others = [names_of(project, document) for document in project.python_documents(("__subclasses__",))]
+    others = [*modules_with(project, ("__subclasses__",))]
     return any(
         is_of_class(project, other, load.value, each)
         for other in others
@@ -65,7 +65,7 @@ def _near(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     """A module and those that can have it in hand: importers, theirs, and what imports by a text."""
     importers = importers_of(project, module)
     further = (other for item in importers for other in importers_of(project, item))
-    by_text = (names_of(project, document) for document in project.python_documents(IMPORTING))
+    by_text = modules_with(project, IMPORTING)
     found = dict.fromkeys((module, *importers, *further, *by_text))
     return tuple(other for other in found if not is_test(other.path))
 

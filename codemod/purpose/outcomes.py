@@ -6,7 +6,7 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ..python.names import FunctionNode, ModuleNames, attribute_chain, defaults_in, names_of, positional
+from ..python.names import FunctionNode, ModuleNames, attribute_chain, defaults_in, modules_with, positional
 from ..python.paths import Guard, guards
 from ..python.settings_objects import may_hold_settings
 from ..python.trace import Domain, Trace, trace
@@ -156,10 +156,9 @@ def may_be_passed(project: Project, asked: tuple[ModuleNames, ast.arg]) -> bool:
     placed = positional(function.args)
     index = placed.index(parameter) - (owner is not None) if parameter in placed else len(placed)
     words = (name, parameter.arg) if function.name == "__call__" else (name,)
-    for document in project.python_documents(words):
-        other = names_of(project, document)
+    for other in modules_with(project, words):
         calls = other.calls if function.name in OF_OBJECTS else other.calls_by_name.get(name, [])
-        if not is_test(document.path) and any(_fills(call, parameter.arg, index) for call in calls):
+        if not is_test(other.path) and any(_fills(call, parameter.arg, index) for call in calls):
             return True
     return False
 

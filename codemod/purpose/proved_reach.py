@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..python.callers import callers_of
 from ..python.functions import bases_of
-from ..python.names import FunctionNode, ModuleNames, Scope, names_of
+from ..python.names import FunctionNode, ModuleNames, Scope, modules_with
 from ..python.paths import guards
 from ..source.documents import FileKind
 from ..source.project import Project
@@ -115,10 +115,9 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs]) -
 def _uses(project: Project, name: str, function: FunctionNode) -> list[tuple[ModuleNames, ast.AST]]:
     """Where code outside of tests, and of the function itself, reads a name."""
     own, found = set(ast.walk(function)), []
-    for document in project.python_documents((name,)):
-        other = names_of(project, document)
+    for other in modules_with(project, (name,)):
         loads: list[ast.AST] = [*other.name_loads.get(name, []), *other.attribute_loads.get(name, [])]
-        found += [(other, load) for load in loads if load not in own] if not is_test(document.path) else []
+        found += [(other, load) for load in loads if load not in own] if not is_test(other.path) else []
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from ..python.glimpses import may_set
-from ..python.names import ModuleNames, Scope, names_of
+from ..python.names import ModuleNames, Scope, modules_with, names_of
 from ..python.settings_objects import is_called_as_settings
 from ..source.project import Project
 from .computed_names import is_module, is_of_class, may_be_text
@@ -126,7 +126,7 @@ def _overridden(project: Project, module: ModuleNames, name: str) -> tuple[Given
     """What ``exec(open("more.py").read())`` gives a variable: a launch line, or a file of nothing but variables."""
     if not any(isinstance(call.func, ast.Name) for call in module.calls_by_name.get("exec", ())):
         return ()
-    others = (names_of(project, document) for document in project.python_documents((name,)))
+    others = modules_with(project, (name,))
     files = [(item, item.module_scope.bindings.get(name, ())) for item in others if _holds_variables(item)]
     given = [(item, binding.value) for item, bindings in files for binding in bindings]
     return (*given, *([(module, None)] if project.memo(is_set, name) else []))

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ..python.glimpses import may_set
-from ..python.names import ModuleNames, names_of
+from ..python.names import ModuleNames, modules_with, names_of
 from ..python.options import Option, options_in
 from ..source.documents import FileKind
 from ..source.project import Project
@@ -82,8 +82,7 @@ def _is_launched_with(project: Project, word: str) -> bool:
 
 
 def _values_with(project: Project, word: str) -> Iterator[tuple[ModuleNames, ast.Constant]]:
-    for document in project.python_documents((word,)):
-        module = names_of(project, document)
+    for module in modules_with(project, (word,)):
         for node in module.of_type(ast.Constant):
             if isinstance(node.value, str) and _names(node.value, word) and not _only_asks(module, node):
                 yield module, node

@@ -7,7 +7,7 @@ imported *and* defined in the same scope (a dummy class in ``except ImportError`
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from ..source.documents import Document
@@ -37,11 +37,14 @@ __all__ = [
     "ModuleNames",
     "Scope",
     "attribute_chain",
+    "checked_modules",
     "defaults_in",
     "definition_named",
     "definition_of",
     "is_none",
     "last_name",
+    "modules_at",
+    "modules_with",
     "names_of",
     "parameters_of",
     "positional",
@@ -191,6 +194,25 @@ STAR_EXPORTS = {
 def names_of(project: Project, document: Document) -> ModuleNames:
     """The names of ``document``, computed once."""
     return document.fact(ModuleNames)
+
+
+def modules_with(
+    project: Project, *words: Iterable[str], where: Callable[[str], bool] | None = None
+) -> Iterator[ModuleNames]:
+    """The modules whose text holds words, as `Project.python_documents` is asked for them."""
+    return (names_of(project, document) for document in project.python_documents(*words, where=where))
+
+
+def checked_modules(
+    project: Project, *words: Iterable[str], where: Callable[[str], bool] | None = None
+) -> Iterator[ModuleNames]:
+    """The same of those in which mistakes are looked for."""
+    return (names_of(project, document) for document in project.checked_documents(*words, where=where))
+
+
+def modules_at(project: Project, paths: Iterable[str]) -> Iterator[ModuleNames]:
+    """The modules at some paths."""
+    return (names_of(project, document) for document in project.python_documents_at(paths))
 
 
 def resolve(project: Project, module: ModuleNames, node: ast.AST) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..model import Finding, Place, Span
 from ..source.project import Project
-from .names import ModuleNames, names_of
+from .names import ModuleNames, modules_at
 
 if TYPE_CHECKING:
     from ..observed.observation import Failure, Observation, SeenValue
@@ -52,7 +52,7 @@ class Seen:
 
     def module_of(self, failure: Failure) -> ModuleNames | None:
         """The file in which something failed."""
-        return next((names_of(self._project, each) for each in self._project.python_documents_at([failure.path])), None)
+        return next(modules_at(self._project, [failure.path]), None)
 
 
 def seen_of(project: Project) -> Seen | None:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from packaging.version import InvalidVersion, Version
 
 from ..model import Place, Span
-from ..python.names import names_of
+from ..python.names import modules_with
 from ..source.documents import Document
 from ..source.project import Project
 from .gates import guarding_try, is_gated
@@ -68,8 +68,7 @@ def _removed(project: Project) -> tuple[tuple[Place, Version], ...]:
 
 
 def _removed_modules(project: Project) -> Iterator[tuple[Place, Version]]:
-    for document in project.python_documents(("_six",), ("torch",)):
-        module = names_of(project, document)
+    for module in modules_with(project, ("_six",), ("torch",)):
         for bindings in module.module_scope.bindings.values():
             for item in bindings:
                 gone = next((name for name in GONE if (item.qualified or "").startswith(name)), None)

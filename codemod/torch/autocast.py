@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from ..python.arguments import Signature, bind
 from ..python.conditions import never_reached
 from ..python.keywords import entries_of, keywords_of
-from ..python.names import ModuleNames, names_of
+from ..python.names import ModuleNames, modules_with
 from ..python.trace import TABLES, trace
 from ..source.project import Project
 from .dtype_values import scenarios_of
@@ -129,7 +129,7 @@ def training_autocasts(project: Project) -> tuple[Autocast, ...]:
 
 
 def _all_autocasts(project: Project) -> tuple[Autocast, ...]:
-    modules = (names_of(project, document) for document in project.python_documents(WORDS))
+    modules = modules_with(project, WORDS)
     return tuple(item for module in modules for item in autocasts_in(project, module))
 
 
@@ -237,8 +237,8 @@ def changes_default(project: Project) -> bool:
 
 
 def _changes_default(project: Project) -> bool:
-    for document in project.python_documents(containing=DEFAULT_SETTERS):
-        calls = names_of(project, document).calls
+    for module in modules_with(project, DEFAULT_SETTERS):
+        calls = module.calls
         if any(isinstance(call.func, ast.Attribute) and call.func.attr in DEFAULT_SETTERS for call in calls):
             return True
     return False

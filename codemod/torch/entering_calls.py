@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..python.callers import callers_of
 from ..python.functions import class_of
-from ..python.names import FunctionNode, ModuleNames, names_of
+from ..python.names import FunctionNode, ModuleNames, modules_with
 from ..source.project import Project
 from .object_calls import calls_of_object
 
@@ -28,8 +28,7 @@ def sites_of(project: Project, module: ModuleNames, function: FunctionNode) -> I
 def _births(project: Project, owner: ast.ClassDef) -> Iterator[tuple[ModuleNames, ast.Call]]:
     """The calls that make an object of the class."""
     count = 0
-    for document in project.python_documents((f"{owner.name}(",)):
-        other = names_of(project, document)
+    for other in modules_with(project, (f"{owner.name}(",)):
         for call in other.calls_by_name.get(owner.name, []):
             found = class_of(project, other, call.func)
             if found is not None and found[1].node is owner and count < MAX_BIRTHS:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..python.names import ModuleNames, attribute_chain, names_of
+from ..python.names import ModuleNames, attribute_chain, modules_with
 from ..python.paths import exclusive, function_of, loops
 from ..source.project import Project
 from .dtype_values import constants_of
@@ -28,8 +28,7 @@ class LivePipeline:
 
 def live_pipelines(project: Project) -> Iterator[LivePipeline]:
     """Casts to float16 of pipelines that hold a model in training, inside the training loop or called from it."""
-    for document in project.python_documents(("float16", ".half("), ("unwrap",), ("ipeline",), ("backward",)):
-        module = names_of(project, document)
+    for module in modules_with(project, ("float16", ".half("), ("unwrap",), ("ipeline",), ("backward",)):
         for call in module.calls:
             named = (
                 isinstance(call.func, ast.Attribute) and call.func.attr == "to" and _is_named_pipeline(call.func.value)

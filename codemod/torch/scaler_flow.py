@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..python.class_fields import declared_fields
 from ..python.functions import FunctionTarget, called_function, class_of, lineage, named_function
-from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, names_of
+from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, modules_with, names_of
 from ..python.scopes import last_name
 from ..source.project import Project
 from .accelerators import accelerator_at
@@ -96,8 +96,7 @@ class _Flow:
 
     def _attribute_references(self, alias: AttributeAlias) -> Iterator[tuple[ModuleNames, ast.expr]]:
         member = f".{alias.name}"
-        for document in self.project.python_documents((*WORDS, "scaler"), (member,)):
-            module = names_of(self.project, document)
+        for module in modules_with(self.project, (*WORDS, "scaler"), (member,)):
             for node in module.attribute_loads.get(alias.name, []):
                 if self._same_attribute(alias, module, node):
                     if module is not alias.module:
@@ -106,8 +105,7 @@ class _Flow:
 
     def _values_under(self, key: str) -> Iterator[tuple[ModuleNames, ast.expr]]:
         """``state["scaler"]`` in files that scale with just this; a checkpoint has a state under such a key."""
-        for document in self.project.python_documents((*WORDS, "scaler"), (key,)):
-            module = names_of(self.project, document)
+        for module in modules_with(self.project, (*WORDS, "scaler"), (key,)):
             calls = [call for name in ("scale", "unscale_") for call in module.calls_by_name.get(name, ())]
             scaling = {ast.unparse(call.func.value) for call in calls if isinstance(call.func, ast.Attribute)}
             for node in module.of_type(ast.Subscript):
@@ -314,8 +312,7 @@ class _Flow:
             return
         self.returning.add(function)
         name = function.name
-        for document in self.project.python_documents(USING, (name,)):
-            other = names_of(self.project, document)
+        for other in modules_with(self.project, USING, (name,)):
             for call in other.calls_by_name.get(function.name, []):
                 if not self._reaches(other, call, function):
                     continue

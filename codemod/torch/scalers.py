@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..python.names import ModuleNames, names_of
+from ..python.names import ModuleNames, modules_with
 from ..source.project import Project
 from .named_api import names_for
 from .scaler import AttributeAlias, NameAlias, Scaler, Use
@@ -31,8 +31,7 @@ def _candidates(project: Project, module: ModuleNames) -> list[ast.Call]:
 
 def _all_scalers(project: Project) -> tuple[Scaler, ...]:
     found = []
-    for document in project.python_documents(WORDS, SPELLINGS):
-        module = names_of(project, document)
+    for module in modules_with(project, WORDS, SPELLINGS):
         for call in _candidates(project, module):
             scaler = scaler_made_by(project, module, call)
             if scaler is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..purpose.regimes import Regime
 from ..python.conditions import conditions_in
-from ..python.names import ModuleNames, Scope, attribute_chain, names_of
+from ..python.names import ModuleNames, Scope, attribute_chain, modules_with
 from ..source.project import Project
 from .api import LOAD_KEYS, LOADERS
 from .dtype_values import constants_of, scenarios_of
@@ -59,8 +59,7 @@ def weight_choices(project: Project) -> tuple[WeightChoice, ...]:
 
 def _all_choices(project: Project) -> tuple[WeightChoice, ...]:
     found: list[WeightChoice] = []
-    for document in project.python_documents(WORDS, LOADERS):
-        module = names_of(project, document)
+    for module in modules_with(project, WORDS, LOADERS):
         for node in _load_dtypes(module):
             for scenario in scenarios_of(project, module, node):
                 chosen = [item for item in scenario.given if item.equal and _names_bf16(item)]

@@ -43,7 +43,7 @@ from itertools import pairwise
 from ...codemod.model import Edit, EditRefused, Finding, Fix, Place, Rule
 from ...codemod.proof.needs import RAISES, Need, SameResult
 from ...codemod.proof.proving import proved
-from ...codemod.python.names import ModuleNames, names_of, string_of
+from ...codemod.python.names import ModuleNames, checked_modules, string_of
 from ...codemod.releases.pins import allowed, is_from_source
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.declarations import scopes_of
@@ -192,8 +192,7 @@ SECTIONS = ("fp16", "bf16")
 
 def unguarded_reads(project: Project) -> Iterator[tuple[ModuleNames, ast.Subscript]]:
     """Every ``<DeepSpeed config>["fp16"]["enabled"]`` that nothing around it protects from a missing section."""
-    for document in project.checked_documents(("fp16", "bf16"), ("enabled",), CONFIG_WORDS):
-        module = names_of(project, document)
+    for module in checked_modules(project, ("fp16", "bf16"), ("enabled",), CONFIG_WORDS):
         for node in module.nodes:
             if isinstance(node, ast.Subscript) and _is_section_read(node) and not _is_guarded(module, node):
                 yield module, node

@@ -30,8 +30,8 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Edit, Finding, Fix, Rule
-from ...codemod.purpose.files import is_test
-from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.purpose.checked import checked_code
+from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP16, FP32
 from .choices import Choice, choices_by, flag_dtype
@@ -39,10 +39,7 @@ from .gates import WORDS, is_bf16_gate
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(WORDS):
-        if is_test(document.path):
-            continue
-        module = names_of(project, document)
+    for module in checked_code(project, WORDS):
         for call in module.calls:
             if is_bf16_gate(project, module, call.func):
                 for choice in choices_by(project, module, call):

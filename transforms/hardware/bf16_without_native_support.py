@@ -35,8 +35,9 @@ from collections.abc import Iterator
 
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.profiles.profile import Device, Profile, Support
+from ...codemod.purpose.checked import checked_code
 from ...codemod.purpose.files import is_test
-from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
 from ...codemod.torch.api import LOAD_KEYS, LOADERS
@@ -62,9 +63,8 @@ def check(project: Project) -> Iterator[Finding]:
     device = profile.weakest("bf16")
     if device is None or device.support("bf16") not in LACKING:
         return
-    for document in project.checked_documents(WORDS, LOADERS):
-        if not is_test(document.path):
-            yield from _weights(project, names_of(project, document), device)
+    for module in checked_code(project, WORDS, LOADERS):
+        yield from _weights(project, module, device)
     for scope in scopes_of(project):
         if scope.kind != "mapping" and not is_test(scope.path):
             yield from _configured(project, scope, device)

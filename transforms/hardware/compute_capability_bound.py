@@ -33,9 +33,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...codemod.model import Finding, Fix, Rule
-from ...codemod.purpose.files import is_test
+from ...codemod.purpose.checked import checked_code
 from ...codemod.python.bindings import only_value, position_in_targets
-from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
 from .choices import Choice, choices_by
@@ -48,10 +48,7 @@ HIGHEST = 20
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(WORDS):
-        if is_test(document.path):
-            continue
-        module = names_of(project, document)
+    for module in checked_code(project, WORDS):
         yield from _subscripted(module)
         for comparison in comparisons(module):
             if comparison.fails:

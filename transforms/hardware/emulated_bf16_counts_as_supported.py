@@ -33,8 +33,8 @@ from collections.abc import Iterator
 
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.profiles.profile import Support
-from ...codemod.purpose.files import is_test
-from ...codemod.python.names import ModuleNames, last_name, names_of, resolve
+from ...codemod.purpose.checked import checked_code
+from ...codemod.python.names import ModuleNames, last_name, resolve
 from ...codemod.python.paths import function_of
 from ...codemod.python.precision_words import CHOOSING
 from ...codemod.releases.gates import is_gate, is_gated
@@ -49,10 +49,7 @@ COUNTS_EMULATION, HAS_ARGUMENT = "2.3", "2.4"
 def check(project: Project) -> Iterator[Finding]:
     if project.profile is None or project.profile.support("bf16") in (Support.NATIVE, Support.UNKNOWN):
         return
-    for document in project.checked_documents(("is_bf16_supported",)):
-        if is_test(document.path):
-            continue
-        module = names_of(project, document)
+    for module in checked_code(project, ("is_bf16_supported",)):
         for call in module.calls:
             if _asks(project, module, call) and _chooses(module, call) and not _looks_at_capability(module, call):
                 finding = _finding(project, module, call)

@@ -32,8 +32,8 @@ from collections.abc import Iterator
 from typing import get_args
 
 from ...codemod.model import Edit, Finding, Fix, Rule
-from ...codemod.purpose.files import is_test
-from ...codemod.python.names import ModuleNames, attribute_chain, last_name, names_of, resolve
+from ...codemod.purpose.checked import checked_code
+from ...codemod.python.names import ModuleNames, attribute_chain, last_name, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Dtype, as_dtype
 from .gates import WORDS as GATE_WORDS
@@ -49,10 +49,7 @@ Test = ast.If | ast.While | ast.IfExp | ast.Assert
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(WORDS):
-        if is_test(document.path):
-            continue
-        module = names_of(project, document)
+    for module in checked_code(project, WORDS):
         for node in module.of_type(ast.BoolOp):
             yield from _bare_word(module, node)
             yield from _unequal_to_all(module, node)

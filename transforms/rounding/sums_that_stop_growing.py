@@ -38,10 +38,10 @@ from dataclasses import dataclass
 
 from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
+from ...codemod.purpose.checked import checked_code
 from ...codemod.purpose.decided import has_run
-from ...codemod.purpose.files import is_test
 from ...codemod.purpose.proved_reach import is_reached
-from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import LoopNode, loops, name_parts
 from ...codemod.source.project import Project
 from .certain_halves import certainly_half
@@ -57,11 +57,9 @@ FACTORIES = ("zeros", "tensor", "zeros_like", "new_zeros", "full")
 def check(project: Project) -> Iterator[Finding]:
     if not any(True for _ in project.python_documents(WORDS)):
         return
-    for document in project.checked_documents((" += ", " + "), ("torch",)):
-        if not is_test(document.path):
-            module = names_of(project, document)
-            for addition in _additions(module):
-                yield from _sum(project, module, addition)
+    for module in checked_code(project, (" += ", " + "), ("torch",)):
+        for addition in _additions(module):
+            yield from _sum(project, module, addition)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

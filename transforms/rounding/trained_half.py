@@ -15,7 +15,7 @@ from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.brought_entries import brought_keywords
 from ...codemod.python.creations import Creation, creations_of
 from ...codemod.python.functions import class_of, method_of
-from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.names import ModuleNames, modules_with
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP16, HALVES, Dtype
 from ...codemod.trainers.reading.declarations import scope_of_call
@@ -83,9 +83,8 @@ def half_trainings(project: Project) -> Iterator[HalfTraining]:
 
 
 def _all(project: Project) -> Iterator[HalfTraining]:
-    for document in project.python_documents(("Trainer(",)):
-        module = names_of(project, document)
-        for call, model, arguments, adapted in () if is_test(document.path) else trainer_calls(project, module):
+    for module in modules_with(project, ("Trainer(",)):
+        for call, model, arguments, adapted in () if is_test(module.path) else trainer_calls(project, module):
             if not adapted and _makes_optimizer(project, module, call):
                 yield from _of_trainer(project, module, call, model, arguments)
     for run in trained_loads(project):

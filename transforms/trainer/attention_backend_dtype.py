@@ -36,8 +36,8 @@ from ...codemod.model import Edit, Finding, Fix, Place, Rule
 from ...codemod.profiles.profile import Device
 from ...codemod.proof.needs import RAISES
 from ...codemod.proof.proving import proved
-from ...codemod.purpose.files import is_test
-from ...codemod.python.names import ModuleNames, attribute_chain, names_of
+from ...codemod.purpose.checked import checked_code
+from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import guards
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
@@ -60,10 +60,7 @@ ASKING = ("capability", "is_ampere", "compute_cap", "bf16", "bfloat16", "get_dev
 
 def check(project: Project) -> Iterator[Finding]:
     device = _too_old(project)
-    for document in project.checked_documents((FLASH, OLD_SWITCH), [f".{loader}(" for loader in LOADERS]):
-        if is_test(document.path):
-            continue
-        module = names_of(project, document)
+    for module in checked_code(project, (FLASH, OLD_SWITCH), [f".{loader}(" for loader in LOADERS]):
         for name in LOADERS:
             for call in module.calls_by_name.get(name, []):
                 load = load_at(project, module, call)

@@ -28,8 +28,8 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Fix, Rule
-from ...codemod.purpose.files import is_test
-from ...codemod.python.names import ModuleNames, last_name, names_of, resolve
+from ...codemod.purpose.checked import checked_code
+from ...codemod.python.names import ModuleNames, last_name, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.api import LOADERS, QUANTIZING
 
@@ -57,10 +57,7 @@ MISSPELLED_LOAD_KEYS = frozenset(WORDS[1:])
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(WORDS):
-        if is_test(document.path):
-            continue
-        module = names_of(project, document)
+    for module in checked_code(project, WORDS):
         for call in module.calls:
             yield from _quantization(project, module, call)
             yield from _loaded(project, module, call)

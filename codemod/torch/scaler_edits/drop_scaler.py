@@ -10,7 +10,7 @@ from ...model import Edit, Fix
 from ...proof.proving import proved
 from ...python.bindings import self_stores
 from ...python.editing import Where
-from ...python.names import ModuleNames, names_of
+from ...python.names import ModuleNames, modules_with
 from ...source.documents import Document
 from ...source.project import Project
 from ..scalers import AttributeAlias, NameAlias, Scaler, Use
@@ -116,8 +116,7 @@ def _is_taken_elsewhere(project: Project, module: ModuleNames, name: str) -> boo
     stem = module.document.path.rpartition("/")[2].removesuffix(".py")
     if stem == "__init__":
         return True
-    for document in project.python_documents((stem,), (name,)):
-        other = names_of(project, document)
+    for other in modules_with(project, (stem,), (name,)):
         imports = [item.qualified or "" for item in other.imports]
         if other is not module and any(stem in item.split(".") for item in (*imports, *other.star_imports)):
             return True

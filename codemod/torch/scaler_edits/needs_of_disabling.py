@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...proof.needs import Known, Need, SameResult
 from ...purpose.imports import connected_modules
-from ...python.names import ModuleNames, names_of
+from ...python.names import ModuleNames, modules_with
 from ...python.paths import calls_of, exclusive, function_of, guard_facts, position
 from ...source.project import Project
 from ..clipping import CLIP_NAMES, Clip, clips_itself, clips_of
@@ -50,8 +50,7 @@ def _raises(call: ast.Call) -> bool:
 def _unsharded(project: Project, scaler: Scaler) -> Iterator[Need]:
     """No FSDP near the scaler: one that is not made for shards, or an optimizer of other weights, raises today."""
     near = {scaler.module, *connected_modules(project, scaler.module), *(step.module for step in steps_of(scaler))}
-    for document in project.python_documents(SHARDED):
-        module = names_of(project, document)
+    for module in modules_with(project, SHARDED):
         calls = module.calls if module in near else []
         call = next((item for item in calls if (module.qualified(item.func) or "").endswith(SHARDED)), None)
         if call is not None:

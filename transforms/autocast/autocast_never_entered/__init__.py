@@ -50,7 +50,7 @@ from ....codemod.python.bindings import values_at
 from ....codemod.python.caught import is_caught
 from ....codemod.python.creations import creations_of
 from ....codemod.python.exits import after
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.python.names import ModuleNames, attribute_chain, checked_modules, modules_with
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, autocasts, checked_autocasts
 from .prepared_methods import methods_outside_autocast
@@ -196,8 +196,8 @@ def _is_factory(module: ModuleNames, decorator: ast.expr) -> bool:
 
 def _is_entered_by_callers(project: Project, name: str) -> bool:
     """Whether a caller takes the object (``with f() as context:``) and may enter it."""
-    for document in project.python_documents(containing=(name,)):
-        for node in names_of(project, document).nodes:
+    for module in modules_with(project, (name,)):
+        for node in module.nodes:
             if isinstance(node, ast.withitem) and node.optional_vars is not None and _calls(node.context_expr, name):
                 return True
             if _calls_enter_context(node, name):
@@ -230,8 +230,7 @@ def _with_around(autocast: Autocast, yielded: ast.expr, expression: ast.Yield) -
 def objects_called(project: Project) -> Iterator[tuple[ModuleNames, ast.Call]]:
     """``with context():`` of what is certainly an autocast, or a ``nullcontext`` in its place, and no class."""
     made = {item.call for item in autocasts(project) if item.form == "value"}
-    for document in project.checked_documents(CALLED) if made else ():
-        module = names_of(project, document)
+    for module in checked_modules(project, CALLED) if made else ():
         for item in module.of_type(ast.withitem):
             call = item.context_expr
             if isinstance(call, ast.Call) and not call.args and not call.keywords and call not in made:

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Draft
-from ....codemod.purpose.files import is_test
+from ....codemod.purpose.checked import checked_code
 from ....codemod.python.bindings import self_stores
 from ....codemod.python.callers import callers_of
 from ....codemod.python.creations import Creation, called_name, creations_of
 from ....codemod.python.functions import FunctionTarget, all_bases, class_of, method_of
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ....codemod.python.names import ModuleNames, attribute_chain, resolve
 from ....codemod.python.paths import calls_of, function_of
 from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
@@ -28,9 +28,8 @@ def methods_outside_autocast(project: Project) -> Iterator[Draft]:
     """``model.extract_features(x)`` in the training step of a model that the Accelerator prepared."""
     if any(True for kind in (FileKind.YAML, FileKind.SHELL) for _ in project.documents(kind, SHARDING)):
         return
-    for document in project.checked_documents(("accelerate",), (".prepare(",), (".backward(",)):
-        module = names_of(project, document)
-        if is_test(document.path) or _may_enter_autocast(module):
+    for module in checked_code(project, ("accelerate",), (".prepare(",), (".backward(",)):
+        if _may_enter_autocast(module):
             continue
         steps = dict.fromkeys(function_of(module, call) for call in module.calls_by_name.get("backward", ()))
         for call in (call for function in steps for call in calls_of(module, function)):

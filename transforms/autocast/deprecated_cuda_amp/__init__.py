@@ -54,7 +54,7 @@ from ....codemod.model import Finding, Fix, Place, Rule
 from ....codemod.proof.needs import Known, Release
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.imports import importers_of, reached_from
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.names import ModuleNames, checked_modules
 from ....codemod.releases.hints import broken_since, runs_older
 from ....codemod.releases.pins import allowed, excludes
 from ....codemod.source.project import Project
@@ -75,8 +75,7 @@ INHERITS = (
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(containing=WORDS):
-        module = names_of(project, document)
+    for module in checked_modules(project, WORDS):
         if _never_warns(project, module):
             continue
         groups = list(groups_of(project, module, uses_in(project, module)))

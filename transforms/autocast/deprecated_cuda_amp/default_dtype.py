@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from ....codemod.python.arguments import bind
-from ....codemod.python.names import names_of
+from ....codemod.python.names import modules_with
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, changes_default, dtype_scenarios
 from .deprecated_uses import OLD_AUTOCAST, Use
@@ -83,8 +83,8 @@ def _may_differ_from_default(project: Project, region: Autocast, device: str) ->
 
 def _loop_is_elsewhere(project: Project) -> bool:
     """Whether a library that is told a precision runs the project's code, and bfloat16 is spoken of at all."""
-    for document in project.python_documents(containing=_BF16_WORDS):
-        bindings = names_of(project, document).module_scope.bindings.values()
+    for module in modules_with(project, _BF16_WORDS):
+        bindings = module.module_scope.bindings.values()
         imported = {item.qualified or "" for group in bindings for item in group if item.kind == "import"}
         if any(name.partition(".")[0] in LOOPS_OF_OTHERS for name in imported):
             return True

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ....codemod.python.arguments import Signature
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ....codemod.python.names import ModuleNames, attribute_chain, modules_with, resolve
 from ....codemod.releases.gates import is_gated
 from ....codemod.source.project import Project
 
@@ -142,7 +142,7 @@ def all_uses(project: Project) -> tuple[Use, ...]:
 
 
 def _all_uses(project: Project) -> tuple[Use, ...]:
-    modules = (names_of(project, document) for document in project.python_documents(containing=WORDS))
+    modules = modules_with(project, WORDS)
     return tuple(use for module in modules for use in uses_in(project, module))
 
 
@@ -249,7 +249,7 @@ def replacements_of_torch(project: Project) -> tuple[tuple[ModuleNames, ast.Attr
 
 
 def _replacements_of_torch(project: Project) -> tuple[tuple[ModuleNames, ast.Attribute], ...]:
-    modules = [names_of(project, document) for document in project.python_documents(containing=WORDS)]
+    modules = [*modules_with(project, WORDS)]
     return tuple((module, node) for module in modules for node in _stores(module))
 
 

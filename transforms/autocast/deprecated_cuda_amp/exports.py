@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.names import ModuleNames, modules_with, names_of
 from ....codemod.source.project import Project
 from .deprecated_uses import WORDS
 
@@ -24,8 +24,7 @@ def is_star_imported(project: Project, module: ModuleNames) -> bool:
 
 
 def _modules(project: Project) -> Iterator[ModuleNames]:
-    for document in project.python_documents(containing=WORDS):
-        yield names_of(project, document)
+    yield from modules_with(project, WORDS)
 
 
 def _exported_names(project: Project) -> frozenset[tuple[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ....codemod.model import Edit
-from ....codemod.python.names import Binding, ModuleNames, attribute_chain, names_of
+from ....codemod.python.names import Binding, ModuleNames, attribute_chain, modules_with
 from ....codemod.releases.gates import guarding_try, is_gated
 from ....codemod.source.project import Project
 from .deprecated_uses import DEPRECATED, WORDS, Use
@@ -196,8 +196,8 @@ def _check_partial(project: Project, use: Use) -> None:
     name = _assigned_name(use)
     if name is None:
         raise NotExact("it is passed on here and called elsewhere")
-    for document in project.python_documents(containing=WORDS):
-        for call in names_of(project, document).calls:
+    for module in modules_with(project, WORDS):
+        for call in module.calls:
             if (attribute_chain(call.func) or [""])[-1] == name and call.args:
                 raise NotExact(f"{name} is called with positional arguments")
 

@@ -51,7 +51,7 @@ from ....codemod.model import Finding, Place, Rule
 from ....codemod.profiles.profile import Device
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.imports import imported_modules
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.names import ModuleNames, modules_with
 from ....codemod.python.reach import Reached
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, autocasts
@@ -146,10 +146,9 @@ def _is_island(item: Autocast) -> bool:
 def _is_switched_off(project: Project, reached: Reached) -> bool:
     """Whether the code that is used, or a file of the package's start, already calls the switch."""
     modules = dict.fromkeys(reached.modules)
-    for document in project.python_documents((SWITCH,)):
-        module = names_of(project, document)
+    for module in modules_with(project, (SWITCH,)):
         if any(_switches_off(call) for call in module.calls_by_name.get(SWITCH, [])):
-            if module in modules or document.path.endswith("__init__.py"):
+            if module in modules or module.path.endswith("__init__.py"):
                 return True
             if any(module in imported_modules(project, other) for other in modules):
                 return True

@@ -9,7 +9,7 @@ from functools import partial
 from ....codemod.model import EditRefused
 from ....codemod.purpose.files import is_test
 from ....codemod.python.bindings import reaching
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ....codemod.python.names import ModuleNames, attribute_chain, modules_with, names_of, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.device_tests import asks_for_device, depends_on_device
 from ....codemod.torch.dtypes import Constant
@@ -140,8 +140,7 @@ def _configured(project: Project) -> Iterator[tuple[ModuleNames, ast.Call]]:
             name = (attribute_chain(call.func) or [""])[-1]
             if name == "LightningCLI" or (name == "Trainer" and any(_last_name(node) == "trainer" for node in passed)):
                 yield argument.module, call
-    for document in project.python_documents(("instantiate(", "call("), ("hydra",)):
-        module = names_of(project, document)
+    for module in modules_with(project, ("instantiate(", "call("), ("hydra",)):
         for call in (*module.calls_by_name.get("instantiate", ()), *module.calls_by_name.get("call", ())):
             of_trainer = bool(call.args) and _last_name(call.args[0]) == "trainer"
             if of_trainer and resolve(project, module, call.func) in BY_CONFIGURATION:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.python.arguments import Signature, bind
-from ....codemod.python.names import ModuleNames, names_of, resolve
+from ....codemod.python.names import ModuleNames, modules_with, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import HALVES, Dtype
@@ -68,8 +68,7 @@ def policies(project: Project) -> tuple[Policy, ...]:
 
 def _all_policies(project: Project) -> tuple[Policy, ...]:
     found = []
-    for document in project.python_documents(WORDS[:1], ("torch.distributed",)):
-        module = names_of(project, document)
+    for module in modules_with(project, WORDS[:1], ("torch.distributed",)):
         found += [policy for call in _made(module) if (policy := policy_of(project, module, call)) is not None]
     return tuple(found)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....codemod.model import Draft, Fix
 from ....codemod.python.bindings import only_value
-from ....codemod.python.names import ModuleNames, names_of, resolve
+from ....codemod.python.names import ModuleNames, modules_with, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.api import ACCELERATOR
 from ....codemod.torch.dtypes import HALVES, Dtype, as_dtype
@@ -25,8 +25,7 @@ KEYS = {1: "buffer_dtype", 2: "output_dtype"}
 def plugin_clashes(project: Project) -> Iterator[Draft]:
     """Dicts with the third key of the other version, and policies that differ from ``Accelerator(mixed_precision)``."""
     words = ("FullyShardedDataParallelPlugin",)
-    for document in project.python_documents(words, ("mixed_precision_policy",)):
-        module = names_of(project, document)
+    for module in modules_with(project, words, ("mixed_precision_policy",)):
         for call in module.calls_by_name.get(words[0], []):
             if isinstance(call.func, ast.Name | ast.Attribute) and resolve(project, module, call.func) in PLUGINS:
                 yield from _in_plugin(module, call)

@@ -9,7 +9,7 @@ from ....codemod.model import Draft, Fix
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.python.bindings import only_value
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.names import ModuleNames, checked_modules
 from ....codemod.python.paths import function_of, guard_facts
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.documents import FileKind
@@ -27,8 +27,7 @@ KINDS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.SHELL, FileKind.P
 
 def storage_clashes(project: Project) -> Iterator[Draft]:
     """Loads whose dtype differs from that of the 4-bit storage, in projects that speak of FSDP at all."""
-    for document in project.checked_documents((STORAGE,), ("from_pretrained",)):
-        module = names_of(project, document)
+    for module in checked_modules(project, (STORAGE,), ("from_pretrained",)):
         for config in module.calls_by_name.get("BitsAndBytesConfig", []):
             node = next((item.value for item in config.keywords if item.arg == STORAGE), None)
             storage = _dtype(project, module, node) if node is not None else None
@@ -53,8 +52,7 @@ def _loads(project: Project, module: ModuleNames, config: ast.Call, node: ast.ex
 
 def integer_storage(project: Project) -> Iterator[Draft]:
     """4-bit weights left in integers, their default, in code that itself shards the model."""
-    for document in project.checked_documents(("load_in_4bit",), ("BitsAndBytesConfig",), SHARDING):
-        module = names_of(project, document)
+    for module in checked_modules(project, ("load_in_4bit",), ("BitsAndBytesConfig",), SHARDING):
         for config in module.calls_by_name.get("BitsAndBytesConfig", []):
             given = {item.arg: item.value for item in config.keywords}
             on = given.get("load_in_4bit")

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Draft, Edit, Fix
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.python.names import ModuleNames, attribute_chain, checked_modules
 from ....codemod.python.paths import calls_of, function_of, guard_facts, loops, position
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOADERS
@@ -30,8 +30,7 @@ ERRORS = {
 
 def part_clashes(project: Project) -> Iterator[Draft]:
     """Models that get a part of another dtype and are then sharded as one."""
-    for document in project.checked_documents(("FullyShardedDataParallel", "fully_shard"), (*WORDS, *LOADERS)):
-        module = names_of(project, document)
+    for module in checked_modules(project, ("FullyShardedDataParallel", "fully_shard"), (*WORDS, *LOADERS)):
         wraps = list(wraps_in(project, module))
         for call, version in wraps:
             home = function_of(module, call)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.python.callers import callers_of
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.names import ModuleNames, modules_with
 from ....codemod.python.paths import exclusive, function_of, loops, position
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import TORCH_DTYPES, Dtype
@@ -50,8 +50,7 @@ class CastSite:
 
 def gradient_casts(project: Project) -> Iterator[GradientCast]:
     """Every assignment of a gradient cast to a dtype that is written down."""
-    for document in project.python_documents((".grad",), SPELLINGS):
-        module = names_of(project, document)
+    for module in modules_with(project, (".grad",), SPELLINGS):
         for node in module.nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1:
                 cast = _cast(project, module, node)

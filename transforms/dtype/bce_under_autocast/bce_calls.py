@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.python.functions import bases_of, class_of
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ....codemod.python.names import ModuleNames, attribute_chain, modules_with, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.object_calls import calls_of_object
 
@@ -28,8 +28,7 @@ class BceCall:
 def bce_calls(project: Project) -> Iterator[BceCall]:
     """The calls of the project, each once."""
     seen: set[ast.Call] = set()
-    for document in project.python_documents(("bceloss", "binary_cross_entropy")):
-        module = names_of(project, document)
+    for module in modules_with(project, ("bceloss", "binary_cross_entropy")):
         for found in _in_module(project, module):
             if found.call not in seen:
                 seen.add(found.call)

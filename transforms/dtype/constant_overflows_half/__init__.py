@@ -43,7 +43,7 @@ from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.python.glimpses import calls_seen
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.python.names import ModuleNames, attribute_chain, checked_modules
 from ....codemod.python.numbers import finfo_dtype, number_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
@@ -95,8 +95,8 @@ class Write:
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(WORDS, ("torch",), where=_may_overflow):
-        yield from _in_module(project, names_of(project, document))
+    for module in checked_modules(project, WORDS, ("torch",), where=_may_overflow):
+        yield from _in_module(project, module)
 
 
 def _may_overflow(text: str) -> bool:

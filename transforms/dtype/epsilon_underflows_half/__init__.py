@@ -39,7 +39,7 @@ from ....codemod.half.half_here import half_here
 from ....codemod.half.stepped_weights import weights_of_optimizer
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.proved_reach import is_reached
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.python.names import ModuleNames, attribute_chain, checked_modules
 from ....codemod.python.numbers import number_of
 from ....codemod.python.paths import position
 from ....codemod.source.project import Project
@@ -66,12 +66,12 @@ def check(project: Project) -> Iterator[Finding]:
     words = (".half(", "float16", "autocast", "fp16", "bf16")
     if project.observation is None and not any(True for _ in project.python_documents(words)):
         return
-    for document in project.checked_documents(("e-",), ("torch",), SMALL):
-        yield from _tensors(project, names_of(project, document))
-    for document in project.checked_documents(("clamp", "clip"), ("torch",), ("e-", "0.999")):
-        yield from (rule.found(*draft) for draft in bounds_near_one(project, names_of(project, document)))
-    for document in project.checked_documents((".half(", "float16"), ("optim",)):
-        yield from _optimizers(project, names_of(project, document))
+    for module in checked_modules(project, ("e-",), ("torch",), SMALL):
+        yield from _tensors(project, module)
+    for module in checked_modules(project, ("clamp", "clip"), ("torch",), ("e-", "0.999")):
+        yield from (rule.found(*draft) for draft in bounds_near_one(project, module))
+    for module in checked_modules(project, (".half(", "float16"), ("optim",)):
+        yield from _optimizers(project, module)
 
 
 # --- tensors ----------------------------------------------------------------------------------------------------------

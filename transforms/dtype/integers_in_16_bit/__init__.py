@@ -43,10 +43,10 @@ from ....codemod.half.atom_places import chain_of
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
-from ....codemod.purpose.files import is_test
+from ....codemod.purpose.checked import checked_code
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.python.keywords import key_of
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.names import ModuleNames
 from ....codemod.python.numbers import number_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
@@ -61,10 +61,7 @@ INTEGERS = ("arange", ".items()", "input_ids", "randint", ".long()", "labels", "
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(WORDS, INTEGERS):
-        if is_test(document.path):
-            continue
-        module = names_of(project, document)
+    for module in checked_code(project, WORDS, INTEGERS):
         for batch in batch_casts(project, module):
             if is_reached(project, module, batch.cast):
                 yield _cast_batch(project, batch)

@@ -12,7 +12,7 @@ from ....codemod.flow.lattice import UNKNOWN_VALUE, Kind, Value
 from ....codemod.model import Place
 from ....codemod.python.callers import callers_of
 from ....codemod.python.functions import class_of
-from ....codemod.python.names import FunctionNode, ModuleNames, names_of, positional
+from ....codemod.python.names import FunctionNode, ModuleNames, modules_with, positional
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in
 from ..custom_functions import CustomFunction, custom_functions
@@ -73,8 +73,7 @@ def _applications(
     project: Project, function: CustomFunction
 ) -> Iterator[tuple[ModuleNames, ast.Call, dict[str, ast.expr]]]:
     """``Name.apply(a, b)`` is the call of ``forward(ctx, a, b)``."""
-    for document in project.python_documents((f"{function.name}.apply",)):
-        module = names_of(project, document)
+    for module in modules_with(project, (f"{function.name}.apply",)):
         for call in module.calls_by_name.get("apply", [])[:MAX_SITES]:
             receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
             found = class_of(project, module, receiver) if isinstance(receiver, ast.Name) else None

@@ -11,10 +11,10 @@ from ....codemod.flow.frame import ASSUMED, Autocasting, AutocastState, Product
 from ....codemod.flow.lattice import Made, Role, Value
 from ....codemod.half.half_runs import weights_in_half
 from ....codemod.model import Operation, Place, SetArgument
-from ....codemod.purpose.files import is_test
+from ....codemod.purpose.checked import checked_code
 from ....codemod.purpose.runs import runs_of
 from ....codemod.python.bindings import only_value
-from ....codemod.python.names import FunctionNode, ModuleNames, names_of, resolve
+from ....codemod.python.names import FunctionNode, ModuleNames, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in, is_float32_island
 from ....codemod.torch.dtypes import HALVES
@@ -40,10 +40,7 @@ def in_functions(project: Project) -> Iterator[tuple[Mismatch, tuple[Place, ...]
     if flow_of(project).changes_default_dtype:
         return
     called = [f"{name}(" for name in (*IN_PLACE, *WITH_OUT)]
-    for document in project.checked_documents((*IN_PLACE, *OUT), ("torch",), called):
-        if is_test(document.path):
-            continue
-        module = names_of(project, document)
+    for module in checked_code(project, (*IN_PLACE, *OUT), ("torch",), called):
         for function in _writing_functions(module):
             yield from _in_function(project, module, function)
 

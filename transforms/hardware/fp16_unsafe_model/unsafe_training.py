@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.model import Draft
-from ....codemod.purpose.files import is_test
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.purpose.checked import checked_code
+from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOADERS
@@ -45,13 +45,11 @@ def unsafe_training(project: Project) -> Iterator[Draft]:
         if checkpoint is not None and plain and checkpoint.call not in seen:
             seen.add(checkpoint.call)
             yield _of_run(project, run, checkpoint)
-    for document in project.checked_documents(WORDS, ("from_pretrained",), where=_may_load):
-        if not is_test(document.path):
-            module = names_of(project, document)
-            for danger, call in _in_module(project, module):
-                if call not in seen:
-                    seen.add(call)
-                    yield danger
+    for module in checked_code(project, WORDS, ("from_pretrained",), where=_may_load):
+        for danger, call in _in_module(project, module):
+            if call not in seen:
+                seen.add(call)
+                yield danger
 
 
 def checkpoint_at(project: Project, module: ModuleNames, call: ast.Call) -> Checkpoint | None:

@@ -60,11 +60,11 @@ from ....codemod.flow.frame import ASSUMED, OUTSIDE
 from ....codemod.flow.lattice import Kind, Role
 from ....codemod.half.half_here import Half, half_here
 from ....codemod.model import Finding, Fix, Place, Rule
-from ....codemod.purpose.files import is_test
+from ....codemod.purpose.checked import checked_code
 from ....codemod.purpose.runs import is_switched_on, is_trained, runs_of, uses
 from ....codemod.python.callers import callers_of
 from ....codemod.python.creations import creations_of
-from ....codemod.python.names import FunctionNode, ModuleNames, names_of
+from ....codemod.python.names import FunctionNode, ModuleNames, checked_modules, modules_with
 from ....codemod.python.numbers import number_of
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
@@ -93,9 +93,8 @@ MEASURED = {"bfloat16": "0.12", "float16": "0.016"}
 def check(project: Project) -> Iterator[Finding]:
     if not any(True for _ in project.python_documents(WORDS)):
         return
-    for document in project.checked_documents(TURNING, ("torch",)):
-        if not is_test(document.path):
-            yield from _of_module(project, names_of(project, document))
+    for module in checked_code(project, TURNING, ("torch",)):
+        yield from _of_module(project, module)
     for table in complex_tables(project):
         message = (
             f"the complex table {table.name} loses its imaginary part, the sines, where the model is cast to"
@@ -271,8 +270,7 @@ class ComplexTable:
 def complex_tables(project: Project) -> Iterator[ComplexTable]:
     """The buffers that ``torch.polar`` makes, of models that ``to`` casts to 16 bits in a training."""
     cast = {symbol: item for symbol, item in half_buffers(project).items() if item.of_complex}
-    for document in project.checked_documents(("register_buffer",)) if cast else ():
-        module = names_of(project, document)
+    for module in checked_modules(project, ("register_buffer",)) if cast else ():
         for call in module.calls_by_name.get("register_buffer", []):
             owner, given = module.scope_of(call).enclosing_class, call.args
             buffers = cast.get(flow_of(project).own_weights(ProjectClass(module, owner)).symbol) if owner else None
@@ -288,7 +286,7 @@ def complex_tables(project: Project) -> Iterator[ComplexTable]:
 
 def _is_made_again(project: Project, name: str) -> bool:
     """Whether code stores a table under the name: ``model.freqs_cis = table(...)`` after the cast."""
-    modules = (names_of(project, document) for document in project.python_documents((name,)))
+    modules = modules_with(project, (name,))
     return any(module.attribute_stores.get(name) for module in modules)
 
 

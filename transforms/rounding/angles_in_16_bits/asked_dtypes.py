@@ -14,7 +14,7 @@ from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.runs import runs_of, uses
 from ....codemod.python.creations import known_creations
 from ....codemod.python.functions import FunctionTarget, class_of
-from ....codemod.python.names import FunctionNode, ModuleNames, names_of
+from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
 from ....codemod.python.paths import name_parts
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
@@ -118,8 +118,7 @@ def _named_calls(
 def _casting_calls(project: Project, name: str) -> dict[ast.AST, dict[tuple[ModuleNames, ast.Call], None]]:
     """The calls that pass an argument of this name and cast it, in files that train, by the class that is called."""
     found: dict[ast.AST, dict[tuple[ModuleNames, ast.Call], None]] = {}
-    for document in project.python_documents((f"{name}=",), ("backward",)):
-        module = names_of(project, document)
+    for module in modules_with(project, (f"{name}=",), ("backward",)):
         for call in module.calls:
             if any(item.arg == name and is_cast(item.value) for item in call.keywords):
                 for made in known_creations(project, module, call.func):

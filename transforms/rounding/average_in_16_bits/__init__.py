@@ -39,8 +39,8 @@ from itertools import islice
 from ....codemod.half.half_weights import HalfWeights, half_weights
 from ....codemod.half.weight_changes import cast_values, is_cast
 from ....codemod.model import Finding, Fix, Rule
-from ....codemod.purpose.files import is_test
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.purpose.checked import checked_code
+from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import HALVES, Dtype
 from ..grids import is_average_lost
@@ -53,10 +53,7 @@ MAX_AVERAGES = 20
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(WORDS, AVERAGES):
-        module = names_of(project, document)
-        if is_test(document.path):
-            continue
+    for module in checked_code(project, WORDS, AVERAGES):
         for average in islice(averages_in(project, module), MAX_AVERAGES):
             cast = _as_cast(project, module, average)
             weights = cast or half_weights(project, module, average.model, average.made)

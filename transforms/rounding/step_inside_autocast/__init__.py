@@ -47,7 +47,7 @@ from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.steps import entered
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.functions import called_function
-from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of
+from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, checked_modules
 from ....codemod.python.paths import LoopNode, ScopeNodes, calls_of, exclusive, function_of, loops, position
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
@@ -78,9 +78,8 @@ class Stale:
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(("autocast",)):
-        module = names_of(project, document)
-        if purpose_of(document.path).is_left_alone:
+    for module in checked_modules(project, ("autocast",)):
+        if purpose_of(module.path).is_left_alone:
             continue
         for region in autocasts_in(project, module):
             if _keeps_copies(project, region):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ....codemod.model import Draft, Place
 from ....codemod.purpose.files import is_test
 from ....codemod.python.functions import all_bases
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.python.names import ModuleNames, attribute_chain, checked_modules
 from ....codemod.python.paths import calls_of, exclusive, function_of, position
 from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
@@ -26,9 +26,8 @@ MESSAGE = (
 
 def clips_before_lightning(project: Project) -> Iterator[Draft]:
     """Where every trainer of the project computes in float16."""
-    for document in project.checked_documents(("clip_gradients(",), ("manual_backward(",)):
-        module = names_of(project, document)
-        chosen = project.fact(_float16) if "scaler" not in document.text and not is_test(document.path) else None
+    for module in checked_modules(project, ("clip_gradients(",), ("manual_backward(",)):
+        chosen = project.fact(_float16) if "scaler" not in module.document.text and not is_test(module.path) else None
         for clip in module.calls_by_name.get("clip_gradients", []) if chosen is not None else ():
             optimizer = _clipped(project, module, clip)
             around = _backward_and_step(module, clip, optimizer) if optimizer is not None else None

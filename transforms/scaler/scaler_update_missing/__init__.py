@@ -41,7 +41,7 @@ from ....codemod.proof.proving import proved
 from ....codemod.purpose.given import may_be_on
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.callers import callers_of
-from ....codemod.python.names import FunctionNode, ModuleNames, names_of
+from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
 from ....codemod.python.paths import (
     LoopNode,
     calls_of,
@@ -110,8 +110,8 @@ def _is_kept_in_container(module: ModuleNames, node: ast.AST) -> bool:
 def _is_done_otherwise(project: Project, method: str) -> bool:
     """Whether the project calls the method of something that is called a scaler and is not one that is known."""
     known = {use.call for each in scalers(project) for use in each.uses_of(method)}
-    for document in project.python_documents(("scaler",), (method,)):
-        for call in names_of(project, document).calls_by_name.get(method, []):
+    for module in modules_with(project, ("scaler",), (method,)):
+        for call in module.calls_by_name.get(method, []):
             receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
             if call not in known and receiver is not None and "scaler" in ast.unparse(receiver).lower():
                 return True

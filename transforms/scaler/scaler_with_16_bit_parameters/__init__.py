@@ -40,7 +40,7 @@ from collections.abc import Iterator
 from ....codemod.half.stepped_weights import SteppedWeights, models_of_optimizer, stepped_weights, weights_of_optimizer
 from ....codemod.model import Edit, Finding, Fix, Place, Rule
 from ....codemod.python.creations import only_call
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.names import ModuleNames, modules_with
 from ....codemod.python.paths import Facts, Guard, guard_facts, position
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
@@ -154,8 +154,7 @@ def _without_dtype(pipeline: LivePipeline) -> Edit:
 def prepared_weights(project: Project) -> Iterator[SteppedWeights]:
     """Float16 models that go through ``Accelerator(mixed_precision="fp16").prepare`` together with their optimizer."""
     spelled = (("prepare(",), ("Accelerator(",), ('"fp16"', "'fp16'"))
-    for document in project.python_documents(("mixed_precision",), *spelled):
-        module = names_of(project, document)
+    for module in modules_with(project, ("mixed_precision",), *spelled):
         for call in module.calls_by_name.get("prepare", []):
             if isinstance(call.func, ast.Attribute) and _is_fp16(project, module, call.func.value):
                 yield from _prepared(project, module, call)

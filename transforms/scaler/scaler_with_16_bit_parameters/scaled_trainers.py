@@ -12,7 +12,7 @@ from ....codemod.half.weight_changes import Change
 from ....codemod.model import Place
 from ....codemod.purpose.files import is_test, purpose_of
 from ....codemod.python.creations import creations_of
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.names import ModuleNames, modules_with
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP16
@@ -46,9 +46,8 @@ def scaled_parts(project: Project) -> Iterator[ScaledPart]:
     if not any(True for _ in project.python_documents((".half(", "float16"))):
         return
     seen: set[ast.AST] = set()
-    for document in project.python_documents(("Trainer(",)):
-        module = names_of(project, document)
-        for call, model, arguments, _ in () if is_test(document.path) else trainer_calls(project, module):
+    for module in modules_with(project, ("Trainer(",)):
+        for call, model, arguments, _ in () if is_test(module.path) else trainer_calls(project, module):
             if not (module.qualified(call.func) or "").startswith("transformers."):
                 continue
             reason = _asked(project, module, arguments) or _launched(project, module)

@@ -6,7 +6,7 @@ import ast
 
 from ....codemod.python.bindings import default_of
 from ....codemod.python.functions import called_function
-from ....codemod.python.names import Binding, attribute_chain, names_of
+from ....codemod.python.names import Binding, attribute_chain, modules_with
 from ....codemod.python.paths import function_of, guards
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep
@@ -78,8 +78,8 @@ def _is_passed(project: Project, parameter: Binding) -> bool:
     """Whether the parameter has no default, or some call in the project names it."""
     if default_of(parameter) is None:
         return True
-    for document in project.python_documents(containing=(parameter.name,)):
-        for call in names_of(project, document).calls:
+    for module in modules_with(project, (parameter.name,)):
+        for call in module.calls:
             if any(item.arg == parameter.name for item in call.keywords):
                 return True
     return False

@@ -35,9 +35,9 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Draft, Finding, Rule
-from ....codemod.purpose.files import is_test
+from ....codemod.purpose.checked import checked_code
 from ....codemod.python.bindings import only_value
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 from .choices_of_options import words_not_offered
@@ -54,12 +54,10 @@ WORDS = ("float16", "bfloat16", "float32", "bf16", "fp16", "fp32", ".precision")
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(WORDS):
-        if not is_test(document.path):
-            module = names_of(project, document)
-            for kind in KINDS:
-                for draft in kind(project, module):
-                    yield rule.found(*draft)
+    for module in checked_code(project, WORDS):
+        for kind in KINDS:
+            for draft in kind(project, module):
+                yield rule.found(*draft)
 
 
 # --- words in words ---------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ....codemod.model import Draft
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.python.names import ModuleNames, attribute_chain, modules_with
 from ....codemod.python.options import SETTINGS, Option, options_read
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import Dtype, as_dtype
@@ -69,8 +69,7 @@ def _is_declared(module: ModuleNames, node: ast.AST) -> bool:
 
 def is_stored(project: Project, name: str) -> bool:
     """Whether an attribute of this name is assigned anywhere, set by its name, or filled in with all others."""
-    for document in project.python_documents((name,)):
-        other = names_of(project, document)
+    for other in modules_with(project, (name,)):
         if other.attribute_stores.get(name) or other.calls_by_name.get("setattr"):
             return True
         if other.calls_by_name.get("set_defaults") or other.calls_by_name.get("parse_known_args"):

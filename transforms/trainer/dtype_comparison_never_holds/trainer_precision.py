@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ....codemod.model import Draft, Fix
 from ....codemod.python.creations import creations_of
 from ....codemod.python.functions import all_bases
-from ....codemod.python.names import ModuleNames, names_of, resolve
+from ....codemod.python.names import ModuleNames, modules_with, resolve
 from ....codemod.releases.pins import allowed, certainly_has
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LIGHTNING
@@ -67,7 +67,7 @@ def _is_new(project: Project, module: ModuleNames) -> bool:
 
 
 def _gives_new_name(project: Project) -> bool:
-    modules = (names_of(project, document) for document in project.python_documents(NEW_NAMES.values()))
+    modules = modules_with(project, NEW_NAMES.values())
     calls = ((module, call) for module in modules for call in module.calls_by_name.get("Trainer", ()))
     given = [(module, call, item.value) for module, call in calls for item in call.keywords if item.arg == "precision"]
     return any(

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Draft, Fix
-from ....codemod.purpose.files import is_test
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.purpose.checked import checked_code
+from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import guard_facts
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOADERS
@@ -18,10 +18,8 @@ BF16_NAMES = ("bf16", "use_bf16", "bfloat16", "use_bfloat16", "is_bf16")
 
 
 def forgotten_dtypes(project: Project) -> Iterator[Draft]:
-    for document in project.checked_documents(LOADERS, ("dtype",), ("16",)):
-        if is_test(document.path):
-            continue
-        yield from _forgetful_choices(names_of(project, document))
+    for module in checked_code(project, LOADERS, ("dtype",), ("16",)):
+        yield from _forgetful_choices(module)
 
 
 def _forgetful_choices(module: ModuleNames) -> Iterator[Draft]:

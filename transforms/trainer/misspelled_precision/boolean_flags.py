@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from ....codemod.model import Draft, Fix
 from ....codemod.proof.needs import RAISES, Known
 from ....codemod.proof.proving import proved
+from ....codemod.purpose.checked import checked_code
 from ....codemod.purpose.files import is_test
-from ....codemod.python.names import ModuleNames, names_of, resolve
+from ....codemod.python.names import ModuleNames, modules_with, resolve
 from ....codemod.python.options import SETTINGS, options_in
 from ....codemod.python.precision_words import SWITCHING
 from ....codemod.python.scopes import attribute_chain
@@ -49,12 +50,11 @@ def wrong_truth_values(project: Project) -> Iterator[Draft]:
 
 
 def _switches(project: Project) -> Iterator[Draft]:
-    for document in project.checked_documents((*FLAG_WORDS, "precision"), ("add_argument",), BOOLEANS):
-        module = names_of(project, document)
+    for module in checked_code(project, (*FLAG_WORDS, "precision"), ("add_argument",), BOOLEANS):
         for call in module.calls_by_name.get("add_argument", []):
             flag = precision_flag(call)
             wrong = _wrong_switch(module, call, flag) if flag is not None else None
-            if wrong is None or is_test(document.path) or not _is_argparse(project, module, call):
+            if wrong is None or not _is_argparse(project, module, call):
                 continue
             if flag is not None and _is_given_no(project, module, flag):
                 yield _text_draft(module, call, wrong, flag)
@@ -147,10 +147,7 @@ def _own_parsers(project: Project) -> bool:
 
 def _strings(project: Project) -> Iterator[Draft]:
     spelled = [f"={quote}{word}{quote}" for quote in "\"'" for word in ("True", "False", "true", "false")]
-    for document in project.checked_documents(("fp16", "bf16", "autocast", "gradscaler"), spelled):
-        module = names_of(project, document)
-        if is_test(document.path):
-            continue
+    for module in checked_code(project, ("fp16", "bf16", "autocast", "gradscaler"), spelled):
         for call in module.calls:
             for item in call.keywords:
                 word = item.value.value if isinstance(item.value, ast.Constant) else None
@@ -223,14 +220,13 @@ def _switch_slip(project: Project, module: ModuleNames, value: ast.expr) -> Iter
 
 def inverted_switches(project: Project) -> Iterator[Draft]:
     """``--no_fp16`` that is true where it is left out, and ``--fp16`` that switches off what a launch line asks for."""
-    for document in project.checked_documents((*FLAG_WORDS, "precision"), ("store_false",)):
-        module = names_of(project, document)
+    for module in checked_code(project, (*FLAG_WORDS, "precision"), ("store_false",)):
         for call in module.calls_by_name.get("add_argument", []):
             flag, given = precision_flag(call), {item.arg: item.value for item in call.keywords}
             action = given.get("action")
             if flag is None or not isinstance(action, ast.Constant) or action.value != "store_false":
                 continue
-            if given.keys() & {None, "dest", "default"} or is_test(document.path):
+            if given.keys() & {None, "dest", "default"}:
                 continue
             name = flag.lstrip("-").replace("-", "_")
             reads = set(_reads(project, name))
@@ -249,8 +245,7 @@ def _draft(module: ModuleNames, call: ast.Call, message: str) -> Draft:
 
 def _reads(project: Project, name: str) -> Iterator[bool]:
     """How each reader takes the option: as it is, or negated; a branch does not show which way it is meant."""
-    for document in project.python_documents((name,)):
-        module = names_of(project, document)
+    for module in modules_with(project, (name,)):
         for node in module.attribute_loads.get(name, ()):
             chain = attribute_chain(node)
             if chain is not None and len(chain) > 1 and not SETTINGS.isdisjoint(chain[-2].lower().split("_")):

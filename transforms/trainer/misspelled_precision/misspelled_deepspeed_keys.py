@@ -10,7 +10,7 @@ from functools import cache
 from ....codemod.model import Draft, Edit, Fix, ReplaceText
 from ....codemod.purpose.files import is_test
 from ....codemod.python.keywords import key_of
-from ....codemod.python.names import ModuleNames, names_of, string_of
+from ....codemod.python.names import ModuleNames, checked_modules, string_of
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.configs import ConfigFile, Entry
 from ....codemod.trainers.reading.declarations import scopes_of
@@ -52,9 +52,7 @@ def misspelled_deepspeed_keys(project: Project) -> Iterator[Draft]:
         is_free = written.count(wrong) == 1 and not config.text.find(*entry.key[:-1], meant)
         yield Draft.at(config, entry, _message(section, wrong), (), _fix(section, wrong, edit if is_free else None))
     keys = [
-        key
-        for document in project.checked_documents(tuple(KEYS), where=_holds_slip)
-        for key in _keys(project, names_of(project, document))
+        key for module in checked_modules(project, tuple(KEYS), where=_holds_slip) for key in _keys(project, module)
     ]
     for key in keys:
         wrong = str(key.node.value)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from ....codemod.model import Draft
 from ....codemod.proof.needs import RAISES
 from ....codemod.proof.proving import proved
-from ....codemod.purpose.files import is_test
+from ....codemod.purpose.checked import checked_code
 from ....codemod.python.caught import is_caught
 from ....codemod.python.class_fields import declared_fields
 from ....codemod.python.functions import all_bases, class_of, lineage
-from ....codemod.python.names import ModuleNames, Scope, last_name, names_of, resolve
+from ....codemod.python.names import ModuleNames, Scope, last_name, resolve
 from ....codemod.python.precision_words import HALVES
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import APIS as AUTOCASTS
@@ -57,10 +57,7 @@ class _Accepted:
 
 def unknown_keywords(project: Project) -> Iterator[Draft]:
     """Keywords for a precision that nothing accepts."""
-    for document in project.checked_documents(("precision", "fp16", "bf16", "float16"), CALLED):
-        module = names_of(project, document)
-        if is_test(document.path):
-            continue
+    for module in checked_code(project, ("precision", "fp16", "bf16", "float16"), CALLED):
         for call in module.calls:
             for item in call.keywords:
                 if item.arg is not None and _is_about_precision(item.arg):
@@ -70,9 +67,8 @@ def unknown_keywords(project: Project) -> Iterator[Draft]:
 
 def unknown_to_torch(project: Project) -> Iterator[Draft]:
     """``GradScaler(backoff=0.5)``, ``torch.autocast("cuda", enable=True)``: keywords that these do not have."""
-    for document in project.checked_documents(("GradScaler", "autocast"), OF_SCALING):
-        module = names_of(project, document)
-        for call in module.calls if not is_test(document.path) else ():
+    for module in checked_code(project, ("GradScaler", "autocast"), OF_SCALING):
+        for call in module.calls:
             named = isinstance(call.func, ast.Name | ast.Attribute) and not module.is_ambiguous(call.func)
             known = SIGNATURES.get(resolve(project, module, call.func) or "") if named else None
             wrong = [item for item in call.keywords if known is not None and item.arg not in (None, *known)]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ....codemod.model import Draft
 from ....codemod.proof.needs import RAISES
 from ....codemod.proof.proving import proved
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.names import ModuleNames, modules_at, names_of
 from ....codemod.python.paths import tries
 from ....codemod.source.documents import Document
 from ....codemod.source.project import Project
@@ -41,8 +41,7 @@ def misspelled_torch_names(project: Project) -> Iterator[Draft]:
     paths = sorted(path for path in {*short, *paths_with_slips(project)} if project.is_checked(path))
     if not paths or project.python_path("torch") is not None:
         return
-    for document in project.python_documents_at(paths):
-        module = names_of(project, document)
+    for module in modules_at(project, paths):
         for name, nodes in module.attribute_loads.items():
             meant = _meant(name)
             for node in nodes if meant is not None else ():

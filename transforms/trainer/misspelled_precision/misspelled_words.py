@@ -11,7 +11,7 @@ from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.python.keywords import key_of
-from ....codemod.python.names import ModuleNames, defaults_in, names_of
+from ....codemod.python.names import ModuleNames, defaults_in, modules_at, modules_with
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.configs import ConfigFile, Entry, config_files
 from .misspellings import SPELLED, paths_with_slips, respelled, respelled_dtype, slips
@@ -33,11 +33,7 @@ class _Text:
 
 def misspelled_words(project: Project) -> Iterator[Draft]:
     """Misspelled dtypes in Python and in configuration files."""
-    modules = [
-        names_of(project, document)
-        for document in project.python_documents_at(paths_with_slips(project))
-        if not is_test(document.path)
-    ]
+    modules = [other for other in modules_at(project, paths_with_slips(project)) if not is_test(other.path)]
     texts = [found for module in modules for found in _texts(module)]
     settings = list(_settings(project))
     asked = {str(found.node.value) for found in texts if found.asks}
@@ -194,9 +190,8 @@ def _option(module: ModuleNames, name: str) -> ast.Call | None:
 def _stands_elsewhere(project: Project, name: str) -> bool:
     """Whether the name is anything else than read somewhere: declared, assigned, a key, a parameter."""
     dashed = name.replace("_", "-")
-    for document in project.python_documents((name, dashed)):
-        module = names_of(project, document)
-        spelled = document.text.count(name) + (document.text.count(dashed) if dashed != name else 0)
+    for module in modules_with(project, (name, dashed)):
+        spelled = module.document.text.count(name) + (module.document.text.count(dashed) if dashed != name else 0)
         if spelled > len(module.attribute_loads.get(name, [])):
             return True
     return any(True for _ in config_files(project, (name, dashed)))

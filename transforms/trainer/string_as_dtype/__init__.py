@@ -38,9 +38,9 @@ from collections.abc import Iterator, Sequence
 from ....codemod.model import Edit, Finding, Fix, Rule
 from ....codemod.proof.needs import RAISES, Known
 from ....codemod.proof.proving import proved
-from ....codemod.purpose.files import is_test
+from ....codemod.purpose.checked import checked_code
 from ....codemod.python.bindings import only_value
-from ....codemod.python.names import ModuleNames, last_name, names_of, resolve
+from ....codemod.python.names import ModuleNames, last_name, resolve
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOADERS
@@ -65,10 +65,7 @@ def _waits_for_string(project: Project, module: ModuleNames, call: ast.Call) -> 
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(WORDS, ("torch", "transformers", "diffusers")):
-        if is_test(document.path):
-            continue
-        module = names_of(project, document)
+    for module in checked_code(project, WORDS, ("torch", "transformers", "diffusers")):
         for call in module.calls:
             if not _may_take_dtype(call):
                 continue

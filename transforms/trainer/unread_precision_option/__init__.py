@@ -36,10 +36,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ....codemod.model import Draft, Finding, Rule
-from ....codemod.purpose.files import is_test
+from ....codemod.purpose.checked import checked_code
 from ....codemod.python.exits import blocks_of
 from ....codemod.python.indexes import HOLDING
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from .options import unread_options
 from .parameters import unread_parameters
@@ -47,12 +47,10 @@ from .words import WORDS, names_precision
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(WORDS):
-        if not is_test(document.path):
-            module = names_of(project, document)
-            for kind in KINDS:
-                for draft in kind(project, module):
-                    yield rule.found(*draft)
+    for module in checked_code(project, WORDS):
+        for kind in KINDS:
+            for draft in kind(project, module):
+                yield rule.found(*draft)
 
 
 # --- options that are overwritten -------------------------------------------------------------------------------------

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from ....codemod.model import Draft
 from ....codemod.python.bindings import default_of
 from ....codemod.python.callers import CallSite, callers_of
-from ....codemod.python.names import Binding, FunctionNode, ModuleNames, last_name, names_of, parameters_of
+from ....codemod.python.names import (
+    Binding,
+    FunctionNode,
+    ModuleNames,
+    last_name,
+    modules_with,
+    parameters_of,
+)
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.links import sources
 from .words import is_asked, is_on_anyway, is_refused, names_precision
@@ -112,8 +119,7 @@ def _has_namesakes(project: Project, function: FunctionNode, parameter: str) -> 
     """Whether another function of the same name has the parameter too: one of several to choose from."""
     if function.name == "__init__":
         return False
-    for document in project.python_documents((parameter,), (f"def {function.name}",)):
-        other = names_of(project, document)
+    for other in modules_with(project, (parameter,), (f"def {function.name}",)):
         named: list[FunctionNode] = [*other.of_type(ast.FunctionDef), *other.of_type(ast.AsyncFunctionDef)]
         for item in named:
             same = item is not function and item.name == function.name
