@@ -45,12 +45,20 @@ def _given_elsewhere(project: Project, asked: tuple[ModuleNames, Scope, str]) ->
 def _named_stores(project: Project, name: str) -> tuple[tuple[ModuleNames, ast.expr | ast.stmt, ast.expr | None], ...]:
     """All stores of an attribute outside of tests, with the object; with the statement for ``self`` and classes."""
     found: list[tuple[ModuleNames, ast.expr | ast.stmt, ast.expr | None]] = []
-    for document in project.python_documents((name,), where=lambda text: may_set(text, name)):
-        module = names_of(project, document) if not is_test(document.path) else None
-        for chain, value, statement in module.attribute_stores.get(name, ()) if module is not None else ():
+    for document in project.python_documents_at(_setting(project, name)):
+        module = names_of(project, document)
+        for chain, value, statement in module.attribute_stores.get(name, ()):
             holder = None if chain in (None, ["self"]) else _holder_of(statement, name)
             found.append((module, holder or statement, value))  # type: ignore[arg-type]
     return tuple(found)
+
+
+def _setting(project: Project, name: str) -> Iterator[str]:
+    """The files outside of tests that may set an attribute; a text is looked at only to spare that it is parsed."""
+    for path in project.python_paths((name,)):
+        document = project.document(path) if not is_test(path) else None
+        if document is not None and (document.is_parsed or may_set(document.text, name)):
+            yield path
 
 
 def _holder_of(statement: ast.stmt, name: str) -> ast.expr | None:

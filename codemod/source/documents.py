@@ -171,6 +171,11 @@ class Document:
             return outcome
         raise Unparsable(*outcome)
 
+    @property
+    def is_parsed(self) -> bool:
+        """Whether somebody has asked for the tree, so that it costs nothing to look into it."""
+        return "_parsed" in self.__dict__
+
     @cached_property
     def _parsed(self) -> ast.Module | tuple[int, str]:
         if self.kind not in (FileKind.PYTHON, FileKind.NOTEBOOK):
