@@ -168,12 +168,18 @@ _PLACING = """
 
 
 def _maker_of(slim: Any, more: Callable[[Any], Any] = lambda _: None, full: _Maker | None = None) -> _Maker:
-    """For nodes without what ``more`` gives; ``full`` makes the others. Written out: it runs for every node."""
-    are_first = slim.filled == slim._fields[: len(slim.filled)]
-    given = ", ".join(f"node.{name}" if are_first else f"{name}=node.{name}" for name in slim.filled)
-    lines = ["def make(node, parent):", "    if more(node) is not None: return full(node, parent)"]
-    lines += [f"    new = slim({given})", f"    new.parent = parent{_PLACING if slim._attributes else ''}"]
-    known = {"slim": slim, "more": more, "full": full, "ROWS": ROWS, "MANY": _MANY}
+    """For nodes without what ``more`` gives; ``full`` makes the others. Written out, as it runs for every node.
+
+    Each field is set by itself, which takes less than to have the class of `ast` look for the names.
+    """
+    lines = [
+        "def make(node, parent):",
+        "    if more(node) is not None: return full(node, parent)",
+        "    new = new_of(slim)",
+    ]
+    lines += [f"    new.{name} = node.{name}" for name in slim.filled]
+    lines += [f"    new.parent = parent{_PLACING if slim._attributes else ''}"]
+    known = {"slim": slim, "new_of": slim.__new__, "more": more, "full": full, "ROWS": ROWS, "MANY": _MANY}
     exec("\n".join([*(lines if full is not None else lines[:1] + lines[2:]), "    return new"]), known)
     return cast(_Maker, known["make"])
 
