@@ -21,7 +21,6 @@ from ..torch.dtype_values import scenarios_of
 from ..torch.dtypes import FP32, Dtype, Given, Scenario, Unknown, as_dtype
 from ..torch.weight_changes import may_change_back
 from ..trainers.reading.links import sources
-from ..trainers.reading.loaded_files import is_never_picked
 from ..trainers.reading.loads import as_read, load_at
 from ..trainers.reading.trained_loads import COMPOUND, Mention, is_below, may_recast, mentions, mentions_of
 from .built_half import built_in
@@ -155,8 +154,7 @@ def _asked(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scena
 
 def _written(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Scenario, ...]:
     """The one dtype that the project's files give a setting: ``getattr(torch, config["dtype"])``."""
-    seen = (item for item in sources(project, module, node) if not is_never_picked(project, item.path))
-    found = {as_dtype(item.value) for item in seen if not item.is_guessed}
+    found = {as_dtype(item.value) for item in sources(project, module, node) if not item.is_guessed}
     only = found.pop() if len(found) == 1 else None
     return (Scenario(only),) if isinstance(only, Dtype) else ()
 

@@ -17,7 +17,6 @@ from ..torch.api import ACCELERATOR
 from ..torch.dtypes import Constant, Dtype, Given, as_dtype
 from ..torch.machine_tests import asks_machine
 from ..trainers.reading.links import sources
-from ..trainers.reading.loaded_files import is_never_picked
 from ..trainers.reading.shown_flags import lines_leaving_out, shown_sources
 from ..trainers.reading.source import GIVEN, Source
 from .imports import connected_modules
@@ -139,7 +138,7 @@ def stated_values(project: Project, module: ModuleNames, item: Given) -> list[So
     if holder is None:
         return None
     found = sources(project, *_asked(project, holder, item.node))
-    return stated([source for source in found if not is_never_picked(project, source.path)])
+    return stated(found)
 
 
 def stated(found: Sequence[Source]) -> list[Source]:

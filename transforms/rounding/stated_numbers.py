@@ -12,7 +12,6 @@ from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.documents import FileKind
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.links import sources
-from ...codemod.trainers.reading.loaded_files import is_never_picked
 from ...codemod.trainers.reading.numerals import NUMERALS
 from ...codemod.trainers.reading.source import GIVEN, Source, as_number
 
@@ -36,7 +35,7 @@ def stated_numbers(
     ``name`` is what the messages call it. None of defaults that a file may overrule which nothing is seen to read, and
     which is no result of another program.
     """
-    every = [item for item in sources(project, module, node, NUMERALS) if not is_never_picked(project, item.path)]
+    every = sources(project, module, node, NUMERALS)
     seen = [item for item in every if not item.is_guessed and not _is_off(project, item)]
     near = [item for item in seen if item.lines & known.lines]
     given = near or stated([item for item in seen if not (item.lines and known.lines)])

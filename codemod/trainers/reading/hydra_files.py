@@ -19,7 +19,14 @@ PACKAGE = "hydra"
 NAMES, FOLDERS = ("config_name",), ("config_path", "config_dir")
 """Keywords with which Hydra is told the primary file (without its ending) and the folder of files to compose."""
 NAME_FLAGS = ("--config-name", "-cn")
+BASE = "version_base"
+"""A keyword of releases that put the first file over those that it names."""
+HYDRA = ("config_name", "config_path", BASE)
+"""Keywords with which Hydra is told a file without its ending, and the folder of files that are composed."""
 SELF = "_self_"
+PACKAGE_LINE = "# @package"
+OF_HYDRA = "hydra"
+"""The group of Hydra's own files."""
 MAX_FILES = 200
 """How many files one program is composed of."""
 
@@ -30,6 +37,21 @@ class HydraMain:
 
     root: str
     name: str
+    is_ordered: bool = False
+    """Whether the release is known to put the first file over those that it names, unless it says otherwise."""
+
+
+Package = tuple[str, ...] | None
+"""Where the keys of a file go; None where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """The files of one run, those that say more before those that they extend, and where their keys go."""
+
+    files: Mapping[str, Package]
+    is_whole: bool
+    """Whether everything that is named was found."""
 
 
 def mains_of(project: Project, module: ModuleNames) -> Iterator[HydraMain]:
@@ -42,7 +64,7 @@ def mains_of(project: Project, module: ModuleNames) -> Iterator[HydraMain]:
         root = _folder(project, module.document.path, _last_text(folder)) if folder is not None else None
         if root is not None:
             name = next((_last_text(given[name]) for name in NAMES if name in given), "")
-            yield HydraMain(root, name)
+            yield HydraMain(root, name, BASE in given)
 
 
 def _last_text(node: ast.expr) -> str:
@@ -72,13 +94,24 @@ def _folders(project: Project) -> frozenset[str]:
 
 def composed(project: Project, main: HydraMain, words: Sequence[str] = ()) -> tuple[str, ...]:
     """The files of a run with these words on its command line, those that say more before those that they extend."""
+    return tuple(composition(project, main, words).files)
+
+
+def composition(project: Project, main: HydraMain, words: Sequence[str] = ()) -> Composition:
+    """The same, with what is known of their keys."""
+    return project.memo(_composition, (main, tuple(words)))
+
+
+def _composition(project: Project, asked: tuple[HydraMain, tuple[str, ...]]) -> Composition:
+    main, words = asked
     chosen = chosen_groups(words)
     name = chosen.pop("", main.name)
-    composing = _Composing(project, main.root, chosen)
+    composing = _Composing(project, main, chosen)
     for _ in range(2):  # what a file overrides is known after the first time
         composing.files.clear()
-        composing.visit(name)
-    return tuple(reversed(composing.files))
+        composing.missing.clear()
+        composing.visit(name, ())
+    return Composition(dict(reversed(composing.files.items())), not composing.missing)
 
 
 def chosen_groups(words: Sequence[str]) -> dict[str, str]:
@@ -96,47 +129,77 @@ def chosen_groups(words: Sequence[str]) -> dict[str, str]:
 @dataclass(slots=True)
 class _Composing:
     project: Project
-    root: str
+    main: HydraMain
     chosen: Mapping[str, str]
     """Groups that the command line picks a file of."""
     overridden: dict[str, str] = field(default_factory=dict)
     """Groups that a file overrides: ``override /trainer: ddp``."""
-    files: dict[str, None] = field(default_factory=dict)
+    files: dict[str, Package] = field(default_factory=dict)
+    missing: set[str] = field(default_factory=set)
+    """What is named and not there: a name that is put together, a class that the code registers."""
 
-    def visit(self, stem: str) -> None:
+    def visit(self, stem: str, package: Package) -> None:
         """A file (below the root, without its ending) and all that it names, the weaker ones first."""
         name = stem if stem.endswith((".yaml", ".yml")) else f"{stem}.yaml"
-        path = posixpath.normpath(f"{self.root}/{name}")
+        path = posixpath.normpath(f"{self.main.root}/{name}")
         config = config_at(self.project, path)
+        group = posixpath.dirname(stem)
+        if config is None and group.partition("/")[0] != OF_HYDRA:
+            self.missing.add(path)
         if config is None or path in self.files or len(self.files) > MAX_FILES:
             return
-        group = posixpath.dirname(stem)
+        package = _package_said(config, group, package)
         named: set[str] = set()
-        for inner, choice in _defaults(config):
+        listed = list(defaults_of(config))
+        says_where = any(choice == SELF for _, choice in listed) or not listed
+        own = package if group or says_where or self.main.is_ordered else None
+        for inner, choice in listed:
             if choice == SELF:
-                self.files[path] = None
+                self.files[path] = own
             else:
-                self._follow(group, inner, choice, named)
+                self._follow((group, package), inner, choice, named)
+        self.files.setdefault(path, own)
         for key, value in self.chosen.items() if not group else ():
-            if key not in named and posixpath.normpath(f"{self.root}/{key}") in self.project.fact(_folders):
-                self.visit(f"{key}/{value}")
-        self.files.setdefault(path)
+            folder = posixpath.normpath(f"{self.main.root}/{key}")
+            if key not in named and folder in self.project.fact(_folders):
+                self._choose(key, value, tuple(key.split("/")))
 
-    def _follow(self, group: str, inner: str, choice: str, named: set[str]) -> None:
+    def _follow(self, owner: tuple[str, Package], inner: str, choice: str, named: set[str]) -> None:
+        group, package = owner
         *words, target = inner.split() or [""]
-        target = target.partition("@")[0]
+        target, at, _ = target.partition("@")
         if not target:
-            self.visit(choice.strip("/") if choice.startswith("/") else posixpath.join(group, choice))
+            is_whole = choice.startswith("/")
+            self.visit(choice.strip("/") if is_whole else posixpath.join(group, choice), None if is_whole else package)
             return
-        whole = target.strip("/") if target.startswith("/") else posixpath.join(group, target)
+        is_whole = target.startswith("/")
+        whole = target.strip("/") if is_whole else posixpath.join(group, target)
         if "override" in words:
             self.overridden.setdefault(whole, choice)
             return
         named.add(whole)
-        self.visit(posixpath.join(whole, self.chosen.get(whole, self.overridden.get(whole, choice))))
+        base = () if is_whole else package
+        inner_package = None if at or base is None else (*base, *target.strip("/").split("/"))
+        self._choose(whole, self.chosen.get(whole, self.overridden.get(whole, choice)), inner_package)
+
+    def _choose(self, group: str, choices: str, package: Package) -> None:
+        """The file that is picked of a group; each of those of a sweep, of which none is over another."""
+        listed = choices.split(",")
+        for choice in listed:
+            self.visit(posixpath.join(group, choice.strip()), package if len(listed) == 1 else None)
 
 
-def _defaults(config: ConfigFile) -> Iterator[tuple[str, str]]:
+def _package_said(config: ConfigFile, group: str, otherwise: Package) -> Package:
+    """Where a file's keys go as its head says: ``# @package _global_``; else as its place says."""
+    head = config.document.text.partition("\n")[0].strip()
+    if not head.startswith(PACKAGE_LINE):
+        return otherwise
+    said = head.removeprefix(PACKAGE_LINE).strip().replace("_group_", group.replace("/", "."))
+    parts = tuple(part for part in said.split(".") if part not in ("", "_global_"))
+    return None if "_name_" in parts else parts
+
+
+def defaults_of(config: ConfigFile) -> Iterator[tuple[str, str]]:
     """The items of a defaults list: the group (empty for a file) and the choice."""
     for entry in config.text.entries:
         if entry.key[:1] == ("defaults",) and len(entry.key) in (2, 3, 4) and isinstance(entry.value, str):
@@ -159,7 +222,7 @@ def extended_by(project: Project, path: str) -> tuple[str, ...]:
     while waiting and len(found) < MAX_FILES:
         current = waiting.pop()
         config = config_at(project, current)
-        for group, choice in _defaults(config) if config is not None else ():
+        for group, choice in defaults_of(config) if config is not None else ():
             name = choice if choice.endswith((".yaml", ".yml")) else f"{choice}.yaml"
             base = posixpath.normpath(posixpath.join(posixpath.dirname(current), name))
             if not group and choice != SELF and base != path and base not in found:

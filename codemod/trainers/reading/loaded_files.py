@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import posixpath
 from collections.abc import Iterator, Mapping
 
 from ...purpose.files import CONFIG_ENDINGS
@@ -13,7 +12,7 @@ from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import config_files
-from .hydra_files import NAME_FLAGS, chosen_groups, composed, mains_of
+from .hydra_files import HYDRA, NAME_FLAGS, chosen_groups, composed, mains_of
 from .instructions import instructed_files
 from .program_files import LAUNCHING, file_named, files_named, script_of, words_of_script
 from .programs_started import modules_of
@@ -24,8 +23,6 @@ MAX_MODULES = 200
 MAX_NAME = 300
 """Characters of a string that can name a file."""
 ENDINGS = (*CONFIG_ENDINGS, ".py")
-HYDRA = ("config_name", "config_path", "version_base")
-"""Keywords with which Hydra is told a file without its ending, and the folder of files that are composed."""
 
 
 def loaders_of(project: Project, path: str) -> frozenset[str]:
@@ -51,34 +48,9 @@ def is_of_own_program(project: Project, path: str) -> bool:
     return bool(modules) and not uses and imported.isdisjoint(DYNAMIC)
 
 
-def is_never_picked(project: Project, path: str) -> bool:
-    """Whether Hydra composes another file of the same group, and no launch line picks this one."""
-    return path in project.fact(_never_picked)
-
-
-def _never_picked(project: Project) -> frozenset[str]:
-    found: set[str] = set()
-    picked = project.fact(_words_picked)
-    for document in project.python_documents(HYDRA):
-        for main in mains_of(project, names_of(project, document)):
-            files = set(composed(project, main)) if main.name else set()
-            groups = {posixpath.dirname(path) for path in files} - {main.root}
-            beside = [path for path in project.paths if posixpath.dirname(path) in groups and path not in files]
-            found |= {path for path in beside if not _is_picked(project, path, picked)}
-    return frozenset(found)
-
-
-def _is_picked(project: Project, path: str, picked: frozenset[str]) -> bool:
-    """Whether a launch line, or one that a text shows, names a file of a group."""
-    name = posixpath.splitext(posixpath.basename(path))[0]
-    return name in picked or any(True for _ in project.documents(FileKind.TEXT, (f"={name}",)))
-
-
-def _words_picked(project: Project) -> frozenset[str]:
-    """The values that launch lines give, each alternative of a sweep by itself: ``model=small,large``."""
-    texts = config_files(project, ("=",), (FileKind.SHELL, FileKind.ENV))
-    words = (word for config in texts if config.is_shell for command in config.text.commands for word in command.words)
-    return frozenset(value for word in words for value in word.partition("=")[2].strip("\"'").split(","))
+def is_only_composed(project: Project, path: str) -> bool:
+    """Whether nothing but Hydra is seen to load a file: no code and no launch line names it."""
+    return path not in project.fact(_named) and path not in project.fact(_all_passed)
 
 
 def is_passed_only(project: Project, path: str) -> bool:
@@ -112,11 +84,19 @@ def _loaders(project: Project) -> Mapping[str, frozenset[str]]:
 
 
 def _in_code(project: Project) -> Mapping[str, frozenset[str]]:
+    """The files that code names, or Hydra composes for it."""
+    found = dict(project.fact(_named))
+    for document in project.python_documents(HYDRA):
+        for path in _composed_by(project, names_of(project, document)):
+            found[path] = found.get(path, frozenset()) | {document.path}
+    return found
+
+
+def _named(project: Project) -> Mapping[str, frozenset[str]]:
     """The files that code names."""
     found: dict[str, set[str]] = {}
-    for document in project.python_documents((*CONFIG_ENDINGS, *HYDRA)):
-        module = names_of(project, document)
-        for path in (*_named_in(project, module), *_composed_by(project, module)):
+    for document in project.python_documents(CONFIG_ENDINGS):
+        for path in _named_in(project, names_of(project, document)):
             found.setdefault(path, set()).add(document.path)
     return {path: frozenset(modules) for path, modules in found.items()}
 

@@ -10,6 +10,7 @@ from ...outcome import Declaration
 from ...python.names import names_of
 from ...source.project import Project
 from .configs import opened
+from .hydra_picks import counts_in
 from .loaded_files import is_named_in, is_passed_only, loaders_of
 from .program_files import files_named, words_of_script
 from .region_switches import ENABLED
@@ -37,6 +38,8 @@ def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declarat
     for path, items in code.items():
         fed = [item for item in items if item.feeds] if path != launch and path not in modules else []
         if fed and _loads(project, run, modules, path):
+            words = words_of_script(run.command) if run.command is not None else ()
+            fed = [item for item in fed if counts_in(project, run.modules, words, path, item.key)]
             is_named = _names(project, run, path) or not is_passed_only(project, path)
             yield from (item for item in fed if item.framework != TEXT or (is_named and _reads(project, run, item)))
 

@@ -18,8 +18,9 @@ from ...python.settings_objects import may_hold_settings
 from ...source.documents import Document, FileKind
 from ...source.project import Project
 from .configs import ConfigFile, config_files
+from .hydra_picks import is_never_picked, is_said_over
 from .launch_flags import programs_of, runs_one_of
-from .loaded_files import loaders_of
+from .loaded_files import is_only_composed, loaders_of
 from .source import Source, entry_source
 
 MAPPINGS = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
@@ -97,6 +98,7 @@ def entries_read(project: Project, read: Read) -> Iterator[Source]:
     for config in config_files(project, (read.name,), kinds):
         if purpose_of(config.document.path).is_left_alone or (not config.is_shell and config.is_data):
             continue
+        path = config.document.path
         is_seen = read.of_environment or is_loaded_for(project, config.document.path, read.module)
         is_others = not is_seen and bool(loaders_of(project, config.document.path))
         for entry in config.text.entries:
@@ -105,6 +107,10 @@ def entries_read(project: Project, read: Read) -> Iterator[Source]:
             if entry.kind in ("override", "flag"):
                 if runs_one_of(project, config.document.path, entry.command, programs_of(project, read.module)):
                     yield entry_source(config, entry)
+            elif is_only_composed(project, path) and (
+                is_never_picked(project, path) or is_said_over(project, path, entry)
+            ):
+                continue
             elif (is_seen and (len(entry.key) == len(read.parts) or _is_of_group(config, entry, read))) or (
                 (is_seen or len(entry.key) >= read.levels) and _fits(project, config, entry, read)
             ):
