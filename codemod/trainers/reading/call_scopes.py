@@ -44,8 +44,9 @@ class _Calls:
         subclasses: dict[ast.AST, Framework] = {}
         for document in self._project.python_documents({first for first, _ in self._words}, where=self._may_call):
             module = names_of(self._project, document)
+            renamed = _renamed(module)
             for name, calls in module.calls_by_name.items():
-                makers = self._makers_called(name)
+                makers = self._makers_called(renamed.get(name, name))
                 for call in calls if makers else ():
                     framework = _owner(_called(self._project, module, call.func), makers)
                     if framework is not None:
@@ -71,7 +72,8 @@ class _Calls:
         return _owner(resolve(self._project, module, node), makers) if makers and node is not None else None
 
     def _may_call(self, text: str) -> bool:
-        return any(first in text and any(f"{name}{end}" in text for end in "(),") for first, name in self._words)
+        ends = ("(", ")", ",", " as ")
+        return any(first in text and any(f"{name}{end}" in text for end in ends) for first, name in self._words)
 
     def _makers_called(self, name: str) -> list[tuple[Framework, str]]:
         """The constructors that a call of this name may be one of; the last part of some is a pattern."""
@@ -107,6 +109,12 @@ class _Calls:
                     framework = subclasses[found[1].node]
                     own = any(argument in found[1].bindings for key in framework.keys for argument in key.arguments)
                     yield _scope(module, framework, call, is_open=own)
+
+
+def _renamed(module: ModuleNames) -> dict[str, str]:
+    """What imports call otherwise: ``from lightning import Trainer as Engine``."""
+    imported = (alias for node in module.of_type(ast.ImportFrom) for alias in node.names)
+    return {alias.asname: alias.name for alias in imported if alias.asname}
 
 
 def _names(statement: ast.Assign) -> Iterator[ast.Name]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from ...source.project import Project
 from .call_scopes import call_scopes
 from .mapping_scopes import mapping_scopes
+from .passed_sections import passed_sections
 from .scopes import Scope
 from .text_scopes import text_scopes
 
@@ -33,5 +34,6 @@ def _by_call(project: Project) -> Mapping[ast.AST, Scope]:
 
 
 def _scopes(project: Project) -> tuple[Scope, ...]:
-    found = [*text_scopes(project), *call_scopes(project), *mapping_scopes(project)]
+    texts, calls = list(text_scopes(project)), list(call_scopes(project))
+    found = [*texts, *passed_sections(project, calls, texts), *calls, *mapping_scopes(project)]
     return tuple(sorted(found, key=lambda scope: (scope.path, scope.span, scope.framework.id)))

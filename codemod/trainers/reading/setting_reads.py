@@ -124,10 +124,11 @@ def _is_of_group(config: ConfigFile, entry: Entry, read: Read) -> bool:
     """
     folders = tuple(config.document.path.split("/")[:-1])
     whole = (*folders, *map(str, entry.key))
-    return len(entry.key) < len(read.parts) < len(whole) and _is_end(whole, read.parts) and not _is_packaged(config)
+    return len(entry.key) < len(read.parts) < len(whole) and _is_end(whole, read.parts) and not is_packaged(config)
 
 
-def _is_packaged(config: ConfigFile) -> bool:
+def is_packaged(config: ConfigFile) -> bool:
+    """Whether the head of a file says where its keys go."""
     return "@package" in config.document.text.partition("\n")[0]
 
 

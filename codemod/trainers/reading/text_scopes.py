@@ -67,7 +67,7 @@ def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
     reading = _reading(project, "file")
     framework = _owner(owner_of(reading, config.name, marks), interfaces_reading(project, config.document.path))
     if framework is not None and not (framework.recognize.generic and is_of_own_program(project, config.document.path)):
-        whole = _tree_scope(config, framework, config.text.entries, None, config.name.rpartition("/")[2])
+        whole = tree_scope(config, framework, config.text.entries, None)
         if whole.settings or not extended:
             whole = replace(whole, is_open=whole.is_open or bool(extended))
             yield from _as_read(whole, interfaces_beside(project, config.document.path))
@@ -116,7 +116,7 @@ def _section_scopes(config: ConfigFile, frameworks: Sequence[Framework]) -> Iter
     for entry in config.text.entries if depths else ():
         spot = _spot(entry)
         if entry.container == "mapping" and spot in sections and taken.isdisjoint(_outer(entry, depths)):
-            scope = _tree_scope(config, sections[spot], below.get(spot, ()), entry, path_of(entry))
+            scope = tree_scope(config, sections[spot], below.get(spot, ()), entry)
             if scope.settings:
                 taken.add(spot)
                 yield scope
@@ -131,9 +131,9 @@ def _outer(entry: Entry, depths: Iterable[int]) -> Iterator[Spot]:
     return ((entry.document, entry.key[:depth]) for depth in depths if depth < len(entry.key))
 
 
-def _tree_scope(
-    config: ConfigFile, framework: Framework, entries: Sequence[Entry], section: Entry | None, title: str
-) -> Scope:
+def tree_scope(config: ConfigFile, framework: Framework, entries: Sequence[Entry], section: Entry | None) -> Scope:
+    """What a text, or a mapping inside it as a text of its own, says with these entries."""
+    title = path_of(section) if section is not None else config.name.rpartition("/")[2]
     depth = len(section.key) if section is not None else 0
     stating = [
         (entry, key)
