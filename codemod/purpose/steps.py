@@ -162,12 +162,17 @@ def _target(statement: ast.stmt) -> ast.expr | None:
     return statement.targets[0] if chain is not None and (len(chain) == 1 or chain[0] == "self") else None
 
 
+def is_named_validation(name: str) -> bool:
+    """Whether a function of this name validates between steps, or after them."""
+    return any(part.startswith(VALIDATION) for part in name.lower().split("_")) and "train" not in name.lower()
+
+
 def validates(item: Autocast) -> bool:
     """Whether the function around a region is called like one that validates, and trains nothing itself."""
     function = function_scope(item.module, item.node).node
-    name = getattr(function, "name", "").lower()
-    is_named = any(part.startswith(VALIDATION) for part in name.split("_")) and "train" not in name
-    return is_named and not item.module.calls_inside.get((function, "backward"))
+    return is_named_validation(getattr(function, "name", "")) and not item.module.calls_inside.get(
+        (function, "backward")
+    )
 
 
 def carries_nothing_back(item: Autocast) -> bool:

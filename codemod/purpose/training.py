@@ -73,7 +73,7 @@ def only_infers(project: Project, path: str) -> bool:
     """Whether nothing in a file trains, and its name says what it does instead, or that it holds no gradients."""
     document = next(project.python_documents_at([path]), None)
     module = names_of(project, document) if document is not None else None
-    if module is None or trains(module) or _fits(module):
+    if module is None or trains(module) or any(True for _ in fits_in(module)):
         return False
     return purpose_of(path).is_left_alone or (_has_no_gradients(module) and not _belongs_to_training(project, module))
 
@@ -85,12 +85,13 @@ def only_launches_inference(path: str, script: str) -> bool:
     return purpose_of(path).is_left_alone or (script.endswith(".py") and purpose_of(script).is_left_alone)
 
 
-def _fits(module: ModuleNames) -> bool:
-    """Whether another library trains here; ``model.train()`` and ``model.train(False)`` only switch a mode."""
-    if not FITS.isdisjoint(module.calls_by_name):
-        return True
-    arguments = (item for call in module.calls_by_name.get("train", []) for item in (*call.args, *call.keywords))
-    return any(not isinstance(item, ast.Constant) for item in arguments)
+def fits_in(module: ModuleNames) -> Iterator[ast.Call]:
+    """The calls by which another library trains; ``model.train()`` and ``model.train(False)`` only switch a mode."""
+    for name in sorted(FITS & module.calls_by_name.keys()):
+        yield from module.calls_by_name[name]
+    for call in module.calls_by_name.get("train", []):
+        if any(not isinstance(item, ast.Constant) for item in (*call.args, *call.keywords)):
+            yield call
 
 
 def _has_no_gradients(module: ModuleNames) -> bool:

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....codemod.purpose.between_steps import is_for_inference
 from ....codemod.purpose.entered import regions_around
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.regions import Region, entry_givens
-from ....codemod.purpose.steps import alternatives, function_scope, is_crowded, says_evaluation
+from ....codemod.purpose.steps import alternatives, carries_nothing_back, function_scope, is_crowded, says_evaluation
 from ....codemod.purpose.training import reached_modules, training_modules
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
@@ -70,6 +71,8 @@ def _training_regions(project: Project) -> tuple[TrainingRegion, ...]:
 def _entered(project: Project, trained: set[ModuleNames]) -> Iterator[Autocast]:
     for item in autocasts(project):
         if not _is_plain(item) or is_float32_island(project, item):
+            continue
+        if carries_nothing_back(item) and is_for_inference(project, item.module, item.node):
             continue
         if item.module in trained:
             # An explicit dtype inside another region is chosen for what stands in it.
