@@ -39,7 +39,7 @@ from .handed_values import (
 )
 from .origins import is_unset, origin_of
 from .steps import Plan, Step, in_words, plan_of, said
-from .unscaled import UNSCALED, would_be_unscaled
+from .unscaled import UNSCALED, raw_step, would_be_unscaled
 
 OVERRIDDEN = "configuration files give another value"
 FALLBACK = "this value counts only where the configuration has none, and which one a run reads is not known"
@@ -272,12 +272,22 @@ def _why_not(project: Project, scope: Scope, plan: Plan, target: str) -> str:
     """Why a place must not be edited though it could be."""
     if would_be_unscaled(project, scope, target):
         return f"not changed automatically: {UNSCALED}"
+    raw = raw_step(project, _code_of(project, scope)) if target == "fp16-mixed" else ""
+    if raw:
+        return f"not changed automatically: {raw}"
     if any(step.setting is not None and step.setting.value == FP8 for step in plan.steps):
         return "not changed automatically: it computes in float8, for GPUs that have it"
     choice = one_of_several(project, scope)
     reason = _would_be_dead(project, scope, plan) or key_not_taken(project, scope, plan.steps)
     reason = reason or value_not_taken(scope, plan.steps) or read_by_name(project, scope, plan.steps)
     return reason or (f"not changed automatically: {choice}" if choice else "")
+
+
+def _code_of(project: Project, scope: Scope) -> Iterator[ModuleNames]:
+    """The code of the runs that read a place, or that it is part of."""
+    runs = [run for run in runs_of(project) if any(member.scope is scope for member in run.members)]
+    paths = dict.fromkeys(path for run in runs for path in run.modules)
+    yield from (names_of(project, item) for item in project.python_documents_at(paths))
 
 
 def _would_be_dead(project: Project, scope: Scope, plan: Plan) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ...purpose.runs import starts_of
 from ...purpose.training import training_modules
 from ...python.names import FunctionNode, ModuleNames, names_of
 from ...python.paths import exclusive, function_of
 from ...source.project import Project
+from ...torch.raw_steps import steps_beside_scaler, steps_unprepared
 from ...torch.scalers import scalers
 from ...torch.unscaled_steps import names_scaling, scales_somehow
 from ..reading.scopes import Scope
@@ -23,6 +24,15 @@ def would_be_unscaled(project: Project, scope: Scope, target: str) -> bool:
         return False
     document = next((item for item in project.python_documents(()) if item.path == scope.path), None)
     return document is not None and has_unscaled_step(project, names_of(project, document))
+
+
+def raw_step(project: Project, modules: Iterable[ModuleNames]) -> str:
+    """What an optimizer is that steps by itself although something else scales its gradients; "" for none."""
+    for module in modules:
+        for call in (*steps_beside_scaler(project, module), *steps_unprepared(project, module)):
+            place = f"{module.path}:{module.document.span(call).row}"
+            return f"{place} {ast.unparse(call)} steps without the scaler, also where float16 has overflowed"
+    return ""
 
 
 def has_unscaled_step(project: Project, module: ModuleNames) -> bool:

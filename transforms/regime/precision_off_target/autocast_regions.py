@@ -24,7 +24,7 @@ from ....codemod.trainers.reading.region_switches import is_fixed_off
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.writing.doubts import OFF_TODAY
 from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
-from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step, is_unscaled_in
+from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step, is_unscaled_in, raw_step
 from .branches import is_picked, picked_moves
 from .demanded_halves import demanded_half
 from .half_kernels import half_only_kernel
@@ -64,13 +64,14 @@ def moves(project: Project) -> Iterator[Move]:
 
 def _to_half(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterator[Move]:
     unscaled = wanted == FP16 and region.values != {wanted} and is_left_unscaled(project, region)
+    raw = raw_step(project, (region.module,)) if wanted == FP16 and region.values != {wanted} else ""
     beside = (other.autocast for other in training_regions(project) if other.module is region.module)
     is_off = all(is_fixed_off(project, item) for item in beside)
     array = array_of_unknown(project, region.autocast) if wanted == BF16 and region.values != {wanted} else None
     doubt = OFF_TODAY if is_off else f"{array.path}:{array.span.row} {array.message}" if array is not None else ""
     for move in _half_moves(project, region, wanted):
         move = replace(move, unproved=doubt) if doubt and move.edits and not move.unproved else move
-        yield move.only_reported(UNSCALED) if unscaled and move.edits else move
+        yield move.only_reported(UNSCALED if unscaled else raw) if (unscaled or raw) and move.edits else move
 
 
 def _switched_on(project: Project) -> Iterator[Move]:
