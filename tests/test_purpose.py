@@ -41,6 +41,8 @@ def module_of(project: Project, path: str) -> ModuleNames:
         ("docs/conf.py", Purpose.DOCUMENTATION),
         ("benchmarks/train.py", Purpose.BENCHMARK),
         ("bench_attention.py", Purpose.BENCHMARK),
+        ("scripts/benchmark_models.sh", Purpose.UNSTATED),
+        ("benchmarks/run.sh", Purpose.BENCHMARK),
         ("a/third_party/train.py", Purpose.VENDORED),
         ("net/annotator/mmcv/runner.py", Purpose.VENDORED),
         ("tools/test.py", Purpose.EVALUATION),
