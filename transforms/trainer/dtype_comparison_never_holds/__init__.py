@@ -7,19 +7,21 @@ an autocast, a cast) does not run; `!=` is always true. Nothing is raised. With 
 `bfloat16`, `args.dtype == "bf16"` is never true either; with `--precision` of `type=int`, `args.precision == "16"` is
 never true, nor is `== 16` where it is a string. After `if "float16" in name:` the branch for
 `"bfloat16" in name` is never reached: bfloat16 is taken for float16. Under Lightning 2 `trainer.precision == 16` is
-never true: it is `"16-mixed"`, whatever the Trainer was given.
+never true: it is `"16-mixed"`, whatever the Trainer was given. With `device = torch.device("cuda")` an
+`autocast("cuda", enabled=device == "cuda")` is never on.
 
 ## Why
 
-A `torch.dtype` is equal to no string (measured with PyTorch 1.13 to 2.13); its string is `torch.float16`, with the name
-of the module. NumPy's dtypes, which do compare with strings, are called alike. `"float16"` is a part of `"bfloat16"`.
+A `torch.dtype` is equal to no string (measured with PyTorch 1.13 to 2.13), and neither is a `torch.device` (2.13); the
+string of a dtype is `torch.float16`, with the name of the module. NumPy's dtypes, which do compare with strings, are
+called alike. `"float16"` is a part of `"bfloat16"`.
 
 ## Fix
 
 `dtype` [unsafe]: the string becomes the dtype (`model.dtype == torch.bfloat16`). `prefix` [unsafe]: `str(x.dtype)` is
 compared with `"torch.float16"`. `name` [unsafe]: Lightning's new name. `kind` [unsafe]: a number for an option that is
 one, a string for one that is a string. Branches that never ran begin to run. Reported only: other spellings of options,
-and words in words.
+words in words, and devices.
 
 ## Not flagged
 
@@ -41,6 +43,7 @@ from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 from .choices_of_options import words_not_offered
+from .device_with_string import device_with_string
 from .kinds_of_options import values_of_another_kind
 from .known_dtypes import dtype_with_string
 from .trainer_precision import old_names_of_precision
@@ -50,7 +53,7 @@ STRING_ANNOTATIONS = ("str", "'str'")
 STRING_NAMES = ("_str", "_string", "_name")
 """How parameters are called that certainly hold strings."""
 
-WORDS = ("float16", "bfloat16", "float32", "bf16", "fp16", "fp32", ".precision")
+WORDS = ("float16", "bfloat16", "float32", "bf16", "fp16", "fp32", ".precision", "autocast", "GradScaler", ".half(")
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -103,6 +106,13 @@ def _is_string(module: ModuleNames, node: ast.expr) -> bool:
     return isinstance(node.func, ast.Attribute) and node.func.attr in MAKING_STRINGS
 
 
-KINDS = (dtype_with_string, words_not_offered, values_of_another_kind, shadowed_words, old_names_of_precision)
+KINDS = (
+    dtype_with_string,
+    device_with_string,
+    words_not_offered,
+    values_of_another_kind,
+    shadowed_words,
+    old_names_of_precision,
+)
 
 rule = Rule.of("PF408", check)
