@@ -25,9 +25,10 @@ project's own, or where a function of the project reads gradients before the ste
 
 Any sign of loss scaling in the file (a scaler, `loss_scale`, Fabric, Lightning, DeepSpeed, apex; accelerate, unless its
 own `mixed_precision` is "no" and it runs the backward pass); files that cast to float16 or load a model in it, since a
-scaler cannot unscale float16 gradients; autocast whose dtype is decided elsewhere, or whose switch no default, launch
-line or file turns on; contexts that may be one of several regions; bfloat16; regions on the CPU, under `no_grad` or
-switched off; regions from whose results no gradient flows to the loss that `backward` is called on.
+scaler cannot unscale float16 gradients; autocast whose dtype is decided elsewhere, or is another one in all stated runs
+(defaults, launch lines, files), or whose switch none of these turns on; contexts that may be one of several regions;
+bfloat16; regions on the CPU, under `no_grad` or switched off; regions from whose results no gradient flows to the loss
+that `backward` is called on.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...codemod.model import Finding, Fix, Place, Rule
+from ...codemod.purpose.decided import decided
 from ...codemod.purpose.entered import entries_of
 from ...codemod.python.conditions import never_reached
 from ...codemod.python.creations import Creation
@@ -49,7 +51,7 @@ from ...codemod.torch.autocast import (
     is_float32_island,
     is_without_gradients,
 )
-from ...codemod.torch.dtypes import FP16
+from ...codemod.torch.dtypes import FP16, Dtype
 from ...codemod.torch.scaler_edits.add_scaler import fix
 from ...codemod.torch.unscaled_steps import (
     ASKS_FOR_SCALING,
@@ -81,8 +83,9 @@ def _unscaled(project: Project, region: Autocast, entry: Entry) -> Iterator[Find
     step = training_step(project, region, entry)
     if step is not None and not any(scales_somehow(project, module) for module in (region.module, entry.module)):
         near = entry.function is step.function
-        added = fix(project, step) if near or project.target in ASKS_FOR_SCALING else None
-        yield _finding(region, step, [added])
+        chosen = _chosen(project, region)
+        added = fix(project, step) if (near or project.target in ASKS_FOR_SCALING) and not chosen else None
+        yield _finding(region, step, [added], *chosen)
     if region.node is entry.node:
         yield from _beside_accelerator(project, region)
 
@@ -93,11 +96,25 @@ def _computes_in_half(project: Project, region: Autocast) -> bool:
         return False
     if region.device is None and not region.module.mentions("cuda"):
         return False
-    if {item.value for item in dtype_scenarios(project, region)} != {FP16}:
+    if not _is_float16(project, region):
         return False
     enabled = region.enabled_node
     is_on = enabled is None or comes_out(project, region.module, enabled, True)
     return is_on and not _is_passed_by(project, Entry(region.module, region.node))
+
+
+def _is_float16(project: Project, region: Autocast) -> bool:
+    """Whether it is float16 in each run, or a stated run chooses float16 among dtypes that are all known."""
+    values = {item.value for item in dtype_scenarios(project, region)}
+    return values == {FP16} or (all(isinstance(value, Dtype) for value in values) and bool(_chosen(project, region)))
+
+
+def _chosen(project: Project, region: Autocast) -> tuple[Place, ...]:
+    """Where a stated run chooses float16 among other dtypes."""
+    every = dtype_scenarios(project, region)
+    found = [item for item in every if item.value == FP16 and item.given]
+    asked = [decided(project, region.module, item.given) for item in found if len(found) < len(every)]
+    return next((item.places for item in asked if item is not None and not item.open), ())
 
 
 def _is_passed_by(project: Project, entry: Entry) -> bool:
