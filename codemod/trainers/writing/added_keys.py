@@ -9,6 +9,7 @@ from ...python.names import names_of
 from ...source.documents import Document
 from ...source.project import Project
 from ..framework import Key
+from ..parsers.structured_fields import numbers_asked
 from ..reading.known_readers import reader_is_known
 from ..reading.loaded_files import loaders_of
 from ..reading.recognition import runs_program
@@ -29,11 +30,15 @@ def key_not_taken(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
     return ""
 
 
-def value_not_taken(scope: Scope, steps: Sequence[Step]) -> str:
-    """Why a step cannot give its key the value, for a report: the program lists the words that its option takes."""
+def value_not_taken(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
+    """Why a step cannot give its key the value, for a report: the program lists the words that its option takes, or a
+    class says that it takes numbers."""
     for step in steps:
         if step.verb not in WRITING or (step.setting is not None and scope.is_of_launcher(step.setting)):
             continue
+        typed = numbers_asked(project, step.key.name) if scope.kind in ("file", "command") else ""
+        if typed and not step.value.isdigit():
+            return f"{typed} takes no {step.value}: let it take words first"
         flags = {flag.lstrip("-").replace("-", "_") for flag in (step.key.name, *step.key.flags)}
         for name, words in (item for reader in scope.readers for item in reader.choices):
             if name in flags and words and step.value not in words:

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ....codemod.model import Place
-from ....codemod.proof.needs import Need
+from ....codemod.proof.inserted import needs_of
+from ....codemod.proof.needs import Need, Release
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import training_modules
 from ....codemod.purpose.words import Purpose
 from ....codemod.python.names import names_of
+from ....codemod.releases.pins import allowed
 from ....codemod.source.magics import CONTINUED, MASK
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
@@ -38,11 +40,22 @@ def reserved(project: Project, move: Move) -> Move:
         return move.only_reported(kernel.message, kernel)
     scripts = [*_scripts_of(project, move)]
     move = replace(move, needs=(*move.needs, *_needs(project, (*(edit.path for edit in move.edits), *scripts))))
+    barred = next(_barred(project, move), None)
+    if barred is not None:
+        return move.only_reported(f"{barred.path}:{barred.span.row} {barred.message}", barred)
     maybe = _kernel_of(project, scripts)
     if maybe is None:
         return move
     unproved = " and ".join(part for part in (move.unproved, f"the run may use kernels: {maybe.message}") if part)
     return replace(move, unproved=unproved, evidence=(*move.evidence, maybe))
+
+
+def _barred(project: Project, move: Move) -> Iterator[Place]:
+    """The pins with which no release is allowed that has what the edits ask for."""
+    for need in (*move.needs, *needs_of(project, move.edits)):
+        versions = allowed(project, need.package, need.near) if isinstance(need, Release) else None
+        if isinstance(need, Release) and versions is not None and not versions.may_reach(need.since):
+            yield versions.places[0].saying(f"allows no release of {need.package} with {need.what}")
 
 
 def _is_python(project: Project, move: Move) -> bool:
