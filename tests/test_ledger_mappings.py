@@ -14,6 +14,7 @@ from precfix.codemod.trainers.reading.declarations import scopes_of
 from precfix.codemod.trainers.reading.scopes import Scope
 
 from .framework_cases import MOVING
+from .test_audited_runs import read
 
 RUNNER = """
 id: runner
@@ -214,3 +215,24 @@ def test_a_file_behind_a_flag_does_not_open_a_command(tmp_path: Path, runner: Fr
         b__sh="runner-train args.json a=1 --precision x\n",
     )
     assert {scope.path: scope.is_open for scope in scopes_of(project)} == {"a.sh": False, "b.sh": True}
+
+
+LOGGED = """
+import deepspeed
+import torch
+import wandb
+
+settings = {"train_micro_batch_size_per_gpu": 1, "fp16": {"enabled": True}, "optimizer": {"params": {"lr": 1}}}
+wandb.init(config=settings)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "regimes"),
+    [
+        ("print(settings)\n", []),
+        ("engine = deepspeed.initialize(model=torch.nn.Linear(8, 8), config=settings)[0]\n", ["fp16-mixed"]),
+    ],
+)
+def test_a_dictionary_that_only_a_tracker_is_passed_says_nothing(tmp_path: Path, line: str, regimes: list[str]) -> None:
+    assert [run.regime for run in read(tmp_path, {"train.py": LOGGED + line}).runs] == regimes

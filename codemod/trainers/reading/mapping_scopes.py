@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from ...model import (
     Place,
@@ -17,6 +18,8 @@ from .mapping_items import Item, builds_on_others, is_mapping, items_of, module_
 from .recognition import owner_of, stands_at, words_of_mark
 from .scopes import CodeOrigin, Scope, Setting, SettingKind
 
+TRACKERS = ("wandb", "mlflow", "neptune", "comet_ml", "clearml", "swanlab", "aim", "trackio")
+"""Libraries that keep the settings of a run and read none of them."""
 WORDS = ("bf16", "fp16", "bfloat16", "float16", "amp", "loss_scale", "precision")
 
 
@@ -75,10 +78,27 @@ def _dictionary_scopes(frameworks: Sequence[Framework], module: ModuleNames) -> 
             continue
         items = list(items_of(node))
         framework = owner_of(frameworks, "", _marks(module, items))
-        if framework is not None:
+        if framework is not None and not _is_only_logged(module, node):
             owned.add(node)
             is_open = isinstance(node, ast.Dict) and None in node.keys
             yield _scope(module, framework, items, module.document.span(node), is_open, node)
+
+
+def _is_only_logged(module: ModuleNames, node: ast.expr) -> bool:
+    """Whether a dictionary is a variable that only trackers are passed: ``wandb.init(config=settings)``."""
+    statement = module.parents.get(node)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    loads = module.name_loads.get(target.id, ()) if isinstance(target, ast.Name) else ()
+    scope = module.scope_of(node)
+    own = [load for load in loads if any(item.scope is scope for item in module.scope_of(load).lookup(load.id))]
+    return bool(own) and all(any(map(partial(_logs, module), module.ancestors(load))) for load in own)
+
+
+def _logs(module: ModuleNames, node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    is_print = isinstance(node.func, ast.Name) and node.func.id == "print"
+    return is_print or (module.qualified(node.func) or "").partition(".")[0] in TRACKERS
 
 
 def _is_inner(module: ModuleNames, node: ast.expr) -> bool:
