@@ -125,8 +125,9 @@ def _around_bf16(after: Project) -> Iterator[tuple[Scaler, Place, bool | None]]:
 
 
 def dtype_of(item: Declaration) -> Constant:
-    """The dtype that a value names, as code or a file writes it; None for a choice between several."""
-    return as_dtype(item.value.strip("\"'")) if " " not in item.value else None
+    """The dtype that a value names, as code or a file writes it; None for a choice between several, or ``args.x``."""
+    is_one = " " not in item.value and "." not in item.value.removeprefix("torch.")
+    return as_dtype(item.value.strip("\"'")) if is_one else None
 
 
 def named_by(item: Declaration) -> Constant:

@@ -77,6 +77,11 @@ class Option:
         return default if isinstance(default, bool) else bool(self.switch)
 
     @property
+    def is_switched(self) -> bool:
+        """Whether its flag changes anything: ``action="store_true", default=True`` is on with and without it."""
+        return self.switch is not None and (bool(self.negated) or self.value_when_absent is bool(self.switch))
+
+    @property
     def is_setting(self) -> bool:
         """Whether the declaration alone tells a setting from any other attribute of a class."""
         return self.kind == "option" or bool(self.flags) or self.name.isupper()

@@ -23,6 +23,7 @@ from .run_regimes import is_started, otherwise, regime_of_code, regime_of_run
 from .run_settings import settings_of, standing_of
 from .runs import all_runs_of
 from .scopes import NULL, Scope, Setting, TextOrigin
+from .source import Source
 from .stated_shell import stated_in_texts
 from .stated_words import SHOWN, text_of
 
@@ -247,7 +248,7 @@ def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping
     declaration = Declaration(
         *(source.path, source.span, member.scope.framework.id, source.key or setting.name),
         *(setting.key.role, item.value, item.regime or ""),
-        condition=source.picked_by and f"if {source.picked_by}",
+        condition=_condition(source),
     )
     status, note = "", f"feeds {call.path}:{call.span.row}"
     note += f"; unless {item.left_to} says it" if item.left_to else ""
@@ -261,6 +262,11 @@ def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping
     elif member in weaker:
         status = "overridden"
     return RunEntry(declaration, member.link, status, note)
+
+
+def _condition(source: Source) -> str:
+    opposite = f"not {source.key.lstrip('-')}" if source.is_negated else ""
+    return f"if {source.picked_by}" if source.picked_by else opposite
 
 
 def declaration_of(scope: Scope, setting: Setting) -> Declaration:

@@ -78,7 +78,7 @@ def _in_passed_files(project: Project, module: ModuleNames, name: str) -> Sequen
 def values_given(project: Project, option: Option) -> Iterator[Source]:
     """What launch scripts give an option, and what a switch is that they leave out; not the written default."""
     given = list(flags_given(project, option)) if option.flags else []
-    if option.switch is not None:
+    if option.is_switched:
         given += lines_without(project, option) if option.flags else ()
         if not given:
             module, absent = option.module, option.value_when_absent

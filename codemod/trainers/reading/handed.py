@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...model import Edit, EditRefused
@@ -15,11 +15,16 @@ from ...torch.dtypes import Constant
 from ...torch.machine_answers import machine_answers
 from .command_options import declared_options
 from .configs import ConfigFile
-from .links import asks_for_device, sources, unfollowed_argument
+from .joined_switches import asks_for_device
+from .links import joined_sources, unfollowed_argument
 from .loaded_files import is_passed_only
 from .opened_files import Started, left_to_file
-from .scopes import CodeOrigin, Scope, Setting, token_of_constant
+from .scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, Setting, token_of_constant
 from .source import Source, unused_defaults
+
+OFF = (FALSE, NULL)
+OPEN = ""
+"""The value of a switch beside which others have a say that nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,11 @@ def is_left_out(project: Project, scope: Scope, launch: Launch) -> bool:
 def _is_absent(project: Project, module: ModuleNames, node: ast.Attribute, launch: Launch) -> bool:
     found = declared_options(project, module, node.attr)
     flags = frozenset(flag.replace("_", "-") for option in found for flag in option.flags)
-    return bool(found) and all(option.switch is False for option in found) and not launch.gives(flags)
+    return (
+        bool(found)
+        and all(option.switch is not None and not option.value_when_absent for option in found)
+        and not launch.gives(flags)
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,14 +105,14 @@ def _handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
         argument = scope.argument(setting)
         if argument is None or setting.value is not None or not setting.key.means:
             continue
-        listed = sources(project, *argument) or tuple(_of_device(*argument))
+        listed = joined_sources(project, *argument) or tuple(_of_device(*argument))
         found += _of_machine(project, setting, *argument) if not listed else ()
         ignored = unused_defaults(listed)
         is_open = unfollowed_argument(project, *argument) is not None
         for source in listed:
             token = token_of_constant(source.value)
             if token is not None and source not in ignored and not (is_open and source.kind == "parameter"):
-                found.append(Handed(setting, source, token))
+                found.append(_beside_machine(Handed(setting, source, token)))
     return tuple(found)
 
 
@@ -116,11 +125,39 @@ def handed_in(project: Project, scope: Scope, launch: Launch | None) -> tuple[Ha
     found = _picked_in(project, scope, found, launch.gives) if launch is not None else found
     handed = [item for item in found if not item.source.is_of_line or (launch is not None and launch.has(item.source))]
     started = launch.started if launch is not None else Started(scope.path, None)
+    handed = [_beside_others(item, launch) for item in handed]
     handed = [replace(item, left_to=_left_to(project, item, started)) for item in handed]
     if launch is None:
         return tuple(handed)
     named = {item.setting for item in handed if item.source.kind == "entry" and item.source.path in launch.files}
     return tuple(item for item in handed if not _is_of_another(project, item, launch, item.setting in named))
+
+
+def _beside_machine(item: Handed) -> Handed:
+    """``args.bf16 and torch.cuda.is_bf16_supported()``: what the machine says to a switch that is on."""
+    answers = item.source.machine if item.value == TRUE else None
+    if answers is None:
+        return item
+    with_bf16, without = (token_of_constant(answer) or "" for answer in answers)
+    return replace(item, value=with_bf16, without=without)
+
+
+def _beside_others(item: Handed, launch: Launch | None) -> Handed:
+    """``args.fp16 and not args.bf16``: what the others say in a run to a switch that is on."""
+    if item.value in OFF:
+        return item
+    answers = [{*_answers(found, launch)} for found in item.source.provided]
+    if {False} in answers:
+        return replace(item, value=FALSE)
+    return replace(item, value=OPEN) if any(False in answer for answer in answers) else item
+
+
+def _answers(found: Iterable[Source], launch: Launch | None) -> Iterator[bool]:
+    """What a switch is in a run; both where that is not known."""
+    own = [item for item in found if not item.is_of_line or (launch is not None and launch.has(item))]
+    strongest = min((item.strength for item in own), default=None)
+    told = {bool(item.value) for item in own if item.strength == strongest and not item.is_guessed}
+    yield from told or {True, False}
 
 
 def _left_to(project: Project, item: Handed, started: Started) -> str:

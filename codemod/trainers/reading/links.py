@@ -10,9 +10,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 
-from ...model import Edit, EditRefused, Place
+from ...model import Place
 from ...python.callers import callers_of
 from ...python.names import FunctionNode, ModuleNames
 from ...python.options import Option
@@ -22,8 +21,8 @@ from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
 from ...source.project import Project
 from ...torch.dtype_values import constants_of
-from ...torch.dtypes import Constant
 from .command_options import constructions_of, declared_options, values_given
+from .joined_switches import ASKS_FOR_DEVICE, all_of, is_joined, none_of
 from .launch_flags import programs_of
 from .named_classes import arguments_named
 from .setting_reads import Read, entries_read, is_of_settings, read_of
@@ -36,6 +35,8 @@ FILLS_FROM_FILES = frozenset(("jsonargparse", "lightning", "pytorch_lightning"))
 """Libraries whose command lines of functions also read files."""
 SAME_VALUE = ("lower", "upper", "strip", "str", "bool")
 """Calls that give back what they are given, as far as settings go."""
+ALWAYS_THERE = ("option", "flag")
+"""Kinds of sources of what a parser has filled in: no default of ``getattr`` counts beside them."""
 HERE = ""
 """The kind of a literal that stands in the expression itself: the step that leads to it says what it is."""
 
@@ -43,7 +44,18 @@ HERE = ""
 def sources(
     project: Project, module: ModuleNames, expression: ast.expr, domain: Domain[Source] | None = None
 ) -> tuple[Source, ...]:
-    """Every literal that ``expression`` of ``module`` can have its value from, by place; empty when none is known."""
+    """Every literal that ``expression`` of ``module`` can have its value from, by place; empty when none is known.
+
+    Empty, too, where something else has a say beside it: see `joined_sources`.
+    """
+    found = joined_sources(project, module, expression, domain)
+    return () if any(map(is_joined, found)) else found
+
+
+def joined_sources(
+    project: Project, module: ModuleNames, expression: ast.expr, domain: Domain[Source] | None = None
+) -> tuple[Source, ...]:
+    """The same, and of ``a and b`` the places of ``a``, with what ``b`` says to them."""
     found = {(item.path, item.span): item for item in reversed(trace(project, module, expression, domain or LITERALS))}
     return tuple(_of_kind(found[place], "constant", "") for place in sorted(found))
 
@@ -60,45 +72,12 @@ def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Itera
         checked = _checked(node)
         return question.of(module, checked) if checked is not None else _of_machine(module, node)
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        asked = [item for item in node.values if not (asks_for_device(module, item) or _is_available(module, item))]
-        return question.of(module, asked[0]) if len(asked) == 1 else None
+        return all_of(question, module, node)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return [_negated(item) for item in question.of(module, node.operand) if isinstance(item.value, bool)]
+        return none_of(question.of(module, node.operand))
     if isinstance(node, ast.Subscript):
         return _setting(question, module, node)
     return _call(question, module, node) if isinstance(node, ast.Call) else None
-
-
-def _negated(source: Source) -> Source:
-    """What ``not x`` has its value from: the same place, with the other truth value."""
-    return replace(source, value=not source.value, respelling=partial(_respelled, source), flag="")
-
-
-def _respelled(source: Source, value: Constant) -> Edit:
-    if not isinstance(value, bool):
-        raise EditRefused(f"{source.key} is read as a truth value")
-    return source.respelled(not value)
-
-
-ASKS_FOR_DEVICE = ("torch.cuda.is_available", "torch.backends.mps.is_available", "torch.xpu.is_available")
-"""Calls that ask whether there is an accelerator, not what it can do: the branch for a CPU stays."""
-
-
-def asks_for_device(module: ModuleNames, node: ast.expr) -> bool:
-    """``torch.cuda.is_available()``, ``device.type == "cuda"``: what a run on a GPU has."""
-    if isinstance(node, ast.Call):
-        return module.qualified(node.func) in ASKS_FOR_DEVICE
-    right = node.comparators[0] if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq) else None
-    return isinstance(right, ast.Constant) and right.value == "cuda"
-
-
-def _is_available(module: ModuleNames, node: ast.expr) -> bool:
-    """``HAS_AMP``, which a module sets to both truth values around an import: whether a library is there."""
-    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else ()
-    values = [item.value for item in bindings]
-    tried = any(isinstance(above, ast.Try) for value in values if value for above in module.ancestors(value))
-    literal = (value.value for value in values if isinstance(value, ast.Constant))
-    return tried and len(values) == 2 and {*literal} == {True, False}
 
 
 def _checked(node: ast.IfExp) -> ast.expr | None:
@@ -130,6 +109,7 @@ def _call(question: Trace[Source], module: ModuleNames, node: ast.Call) -> Itera
     if read is not None:
         found = list(_setting(question, module, node))
         held = any(True for _ in _of_dictionary(question, module, node))
+        held = held or (name == "getattr" and any(item.kind in ALWAYS_THERE for item in found))
         default = arguments[-1:] if len(arguments) >= (3 if name == "getattr" else 2) and not held else []
         kind = "parameter" if read.of_environment else "fallback"
         return [*found, *(_of_kind(item, kind, read.name) for value in default for item in question.of(module, value))]
@@ -155,7 +135,7 @@ def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> It
         passed = [(caller, value) for caller, value in calls if value is not None]
         for caller, value in passed:
             yield from (_of_kind(source, "argument", read.name) for source in question.of(caller, value))
-        if option.default is not None and option.switch is None and (not calls or len(passed) < len(calls)):
+        if option.default is not None and not option.is_switched and (not calls or len(passed) < len(calls)):
             test = _branch_of(option) if always else ""
             for source in _as_taken(option, question.of(option.module, option.default)):
                 guessed = source.is_guessed or option.is_guessed
@@ -231,7 +211,7 @@ def _gap(question: Trace[Source], module: ModuleNames, node: ast.AST, why: Gap) 
         for option in declared_options(question.project, module, node.arg, function):
             yield from _as_taken(option, values_given(question.project, option))
             yield from _parsed_from_files(question.project, option)
-            if option.default is not None and option.switch is None:
+            if option.default is not None and not option.is_switched:
                 for source in _as_taken(option, question.of(option.module, option.default)):
                     yield _of_kind(source, option.kind, option.name)
 

@@ -13,8 +13,6 @@ from .scopes import Scope
 
 SCRIPT = 6
 """The rank of calls and dictionaries of the script."""
-STRENGTH = {"argument": 0, "flag": 1, "variable": 2, "entry": 3, "option": 4, "parameter": 5, "field": 6, "constant": 7}
-"""Kinds of sources, the strongest first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +46,13 @@ class Member:
         return regimes.pop() if len(regimes) == 1 else None
 
     @property
+    def is_open(self) -> bool:
+        """Whether a call is passed a precision that nobody follows: what is weaker may count or not."""
+        leading = [item for item in self.scope.effective() if item.key.means and item.value is None]
+        given = {item.setting: item.value for item in self.effective_handed}
+        return self.scope.kind == "call" and not self.is_picked and any(not given.get(item) for item in leading)
+
+    @property
     def regime_without_bf16(self) -> str:
         """What it asks for on a machine without bfloat16, where a test of the machine decides; else empty."""
         decided = [item for item in self.effective_handed if item.without]
@@ -58,17 +63,11 @@ class Member:
     def effective_handed(self) -> tuple[Handed, ...]:
         """Of several places for one setting those that count: flags, then files, then defaults."""
         best: dict[str, list[Handed]] = {}
-        for item in sorted(self.handed, key=_strength):
+        for item in sorted(self.handed, key=lambda item: item.source.strength):
             listed = best.setdefault(item.setting.name, [])
-            if not listed or _strength(listed[0]) == _strength(item):
+            if not listed or listed[0].source.strength == item.source.strength:
                 listed.append(item)
         return tuple(item for listed in best.values() for item in listed)
-
-
-def _strength(item: Handed) -> int:
-    """An override on the run's own line (``trainer.precision=16``) counts as a flag does."""
-    source = item.source
-    return STRENGTH.get("flag" if source.kind == "entry" and source.is_of_line else source.kind, len(STRENGTH))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +90,9 @@ class Run:
         """The member whose regime counts; None when none states one."""
         stating = [member for member in self.members if member.regime is not None]
         offered = self.offered
-        return next((member for member in stating if member not in offered), None)
+        found = next((member for member in stating if member not in offered), None)
+        others = (member for member in self.members if found is not None and member.rank > found.rank)
+        return None if any(member.is_open for member in others) else found
 
     @property
     def offered(self) -> tuple[Member, ...]:

@@ -14,6 +14,7 @@ from ...python.names import ModuleNames, names_of, resolve
 from ...python.options import Option, options_in
 from ...source.project import Project
 from .handed import Handed
+from .joined_switches import is_joined
 from .run_members import Member, Run
 from .runs import runs_of
 from .scopes import FALSE, TRUE
@@ -47,7 +48,7 @@ def both_on(project: Project) -> Iterator[BothOn]:
         typed, given = _said(members)
         for asked in typed:
             other = SWITCHES[1 - SWITCHES.index(asked)]
-            if other not in given:
+            if other not in given and not any(_gives_way(member, other) for member in members):
                 found = _default(project, run, other)
                 if found is not None:
                     yield BothOn(run, asked, typed[asked], found)
@@ -67,6 +68,12 @@ def _said(members: list[Member]) -> tuple[dict[str, Place], set[str]]:
                 if value == TRUE:
                     typed[setting.key.name] = place
     return typed, given
+
+
+def _gives_way(member: Member, name: str) -> bool:
+    """Whether a switch is not passed on as it is: ``fp16=args.fp16 and not args.bf16``."""
+    handed = [item for item in member.effective_handed if item.setting.key.name == name]
+    return any(is_joined(item.source) for item in handed)
 
 
 def _typed(item: Handed) -> bool:

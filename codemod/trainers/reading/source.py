@@ -23,6 +23,9 @@ KINDS = ("constant", "argument", "parameter", "fallback", "field", "option", "en
 GIVEN = ("argument", "flag", "variable", "entry")
 """What a run is given; the others are what counts where it is given nothing."""
 
+STRENGTH = {"argument": 0, "flag": 1, "variable": 2, "entry": 3, "option": 4, "parameter": 5, "field": 6, "constant": 7}
+"""Kinds of sources, the strongest first."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
@@ -57,6 +60,12 @@ class Source:
     """For what a command line gives: the command lines of its text, by number, that get it, as far as it shows."""
     is_guessed: bool = False
     """An entry of a file that nothing is seen to read: only its keys are like those that the code reads."""
+    is_negated: bool = False
+    """Whether what stands there is the opposite: of ``not args.bf16``."""
+    provided: tuple[tuple[Source, ...], ...] = ()
+    """What has to be on beside it in the same run, each with its places: the rest of ``args.fp16 and not args.bf16``."""
+    machine: tuple[bool, bool] | None = None
+    """What the machine says to it besides: where it has bfloat16, and where it has not."""
     choices: frozenset[str] = frozenset()
     """The words that the option takes, where its declaration lists them."""
 
@@ -64,6 +73,11 @@ class Source:
     def is_of_line(self) -> bool:
         """Whether it stands on a command line, or in a variable of the text that has some."""
         return bool(self.calls) or self.kind in ("flag", "variable")
+
+    @property
+    def strength(self) -> int:
+        """The smaller the stronger; an override on the run's own line (``trainer.precision=16``) counts as a flag."""
+        return STRENGTH.get("flag" if self.kind == "entry" and self.is_of_line else self.kind, len(STRENGTH))
 
     @property
     def lines(self) -> frozenset[tuple[object, int]]:

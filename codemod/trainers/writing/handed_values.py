@@ -16,7 +16,7 @@ from ...source.project import Project
 from ...torch.dtypes import Constant, Dtype
 from ...torch.machine_tests import asks_machine
 from ..framework import FAMILIES, by_machine
-from ..reading.links import sources, unfollowed_argument
+from ..reading.links import joined_sources, sources, unfollowed_argument
 from ..reading.recognition import stands_inside
 from ..reading.runs import runs_of
 from ..reading.scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, token_of_constant
@@ -37,6 +37,8 @@ def asks_the_machine(project: Project, scope: Scope, step: Step) -> bool:
     A test for a device alone (``fp16=torch.cuda.is_available()``) says so of a switch that is to be on.
     """
     found = scope.argument(step.setting) or _assigned(scope, step)
+    if found is not None and any(source.machine is not None for source in joined_sources(project, *found)):
+        return False  # a switch of its own decides as well
     for_bf16 = step.value != TRUE or bool(by_machine(step.value))
     return found is not None and asks_machine(project, *found, for_bf16=for_bf16)
 
@@ -65,8 +67,10 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
     None where a source is not known, speaks another vocabulary, or cannot be respelled.
     """
     argument = scope.argument(step.setting)
-    found = sources(project, *argument) if argument is not None else ()
+    found = joined_sources(project, *argument) if argument is not None else ()
     if found and all(source.value is None for source in found) and _launchers_decide(project, scope):
+        return ()
+    if found and step.value == FALSE and all(_gives_way(project, scope, step, source) for source in found):
         return ()
     stays = all(token_of_constant(source.value) == step.value == FALSE for source in found)
     if (only_fallbacks(found) and not stays) or (
@@ -110,6 +114,15 @@ def _launchers_decide(project: Project, scope: Scope) -> bool:
     return bool(runs) and all(
         any(member.regime and member.scope.framework is scope.framework for member in run.members) for run in runs
     )
+
+
+def _gives_way(project: Project, scope: Scope, step: Step, source: Source) -> bool:
+    """Whether a switch is off as soon as the other one is on: ``fp16=args.fp16 and not args.bf16, bf16=args.bf16``."""
+    rivals = (scope.argument(item) for item in scope.settings if item.key.means and item is not step.setting)
+    others = {
+        (item.path, item.span, item.value) for rival in rivals if rival for item in joined_sources(project, *rival)
+    }
+    return any(all((item.path, item.span, not item.value) in others for item in group) for group in source.provided)
 
 
 def _decided_beside(project: Project, scope: Scope) -> bool:
@@ -158,7 +171,7 @@ def _off_where_others_are_on(project: Project, scope: Scope, step: Step, found: 
     if step.value != TRUE or not any(item.value is True and item.kind in OF_A_RUN for item in found):
         return frozenset()
     rivals = (scope.argument(item) for item in scope.settings if item.key.means and item is not step.setting)
-    others = (source for rival in rivals if rival is not None for source in sources(project, *rival))
+    others = (source for rival in rivals if rival is not None for source in joined_sources(project, *rival))
     is_alone = all(other.value is not True or other.is_guessed for other in others)
     return frozenset(item for item in found if is_alone and item.value is False)
 

@@ -37,7 +37,7 @@ from .handed_values import (
     asks_the_machine,
     edits_at_sources,
 )
-from .origins import is_unset, origin_of
+from .origins import is_unset, set_at_origin
 from .steps import Plan, Step, in_words, plan_of, said
 from .unscaled import UNSCALED, raw_step, would_be_unscaled
 
@@ -186,8 +186,7 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
         if found is None and is_unset(project, scope, step.setting):
             continue
         if found is None:
-            origin = origin_of(project, scope, step.setting)
-            reports.append(f"{step.setting.name} comes from {origin}, make it {step.value} there")
+            reports.append(set_at_origin(project, scope, step))
             half_known = half_known or bool(step.key.means)
         elif found:
             edits += found

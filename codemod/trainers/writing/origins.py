@@ -6,13 +6,27 @@ from collections.abc import Iterator
 
 from ...formats.shell_variables import REFERENCE
 from ...source.project import Project
-from ..reading.links import sources, unfollowed_argument
-from ..reading.scopes import Scope, Setting, TextOrigin
+from ..reading.links import joined_sources, sources, unfollowed_argument
+from ..reading.scopes import FALSE, TRUE, Scope, Setting, TextOrigin
 from ..reading.stated_shell import assigned_to
+from .steps import Step
 
 UNSEEN = "elsewhere"
 MAX_SHOWN = 3
 """Places that are named."""
+
+
+def set_at_origin(project: Project, scope: Scope, step: Step) -> str:
+    """What a person has to write, and where, for a setting to get its value: the opposite where that is read."""
+    assert step.setting is not None
+    origin = origin_of(project, scope, step.setting)
+    argument = scope.argument(step.setting)
+    found = joined_sources(project, *argument) if argument is not None else ()
+    opposite = {source.key for source in found if source.is_negated}
+    if len(opposite) != 1 or not all(source.is_negated or source.value is None for source in found):
+        return f"{step.setting.name} comes from {origin}, make it {step.value} there"
+    name, value = opposite.pop(), FALSE if step.value == TRUE else TRUE
+    return f"{step.setting.name} is the opposite of {name} from {origin}, make {name} {value} there"
 
 
 def origin_of(project: Project, scope: Scope, setting: Setting) -> str:
@@ -40,7 +54,7 @@ def is_unset(project: Project, scope: Scope, setting: Setting) -> bool:
 
 def _places(project: Project, scope: Scope, setting: Setting) -> Iterator[str]:
     argument = scope.argument(setting)
-    for source in sources(project, *argument) if argument is not None else ():
+    for source in joined_sources(project, *argument) if argument is not None else ():
         if source.value is not None and not source.is_guessed:
             yield f"{source.path}:{source.span.row}"
     if not isinstance(scope.origin, TextOrigin) or scope.origin.section is not None:
