@@ -650,6 +650,21 @@ def test_an_entry_belongs_to_the_programs_that_read_its_name(tmp_path: Path) -> 
     assert {run.path for run in (*ledger.runs, *ledger.elsewhere)} == {"train.py"}
 
 
+def test_a_switch_belongs_to_the_programs_in_which_it_acts(tmp_path: Path) -> None:
+    switched = READS_A_FILE.replace("net(torch.ones(2, 4).cuda())", "net(x)").replace(
+        "net(x).sum()", 'with torch.autocast("cuda", enabled=options["use_amp"]):\n    loss = net(x).sum()\nloss'
+    )
+    assert 'enabled=options["use_amp"]' in switched
+    files = {
+        "head.py": READS_A_FILE,
+        "train.py": switched,
+        "options.yaml": "rate: 0.1\nuse_amp: true\n",
+        "run.sh": "python train.py\npython head.py\n",
+    }
+    ledger = read(tmp_path, files)
+    assert {run.title for run in (*ledger.runs, *ledger.elsewhere)} == {"python train.py"}
+
+
 FALLEN_BACK = """
 import json
 

@@ -83,6 +83,12 @@ def followed_in(project: Project, item: Declaration, modules: Collection[str]) -
     return next(own, replace(item, regime="", condition="", feeds="") if ways else item)
 
 
+def acts_in(project: Project, item: Declaration, modules: Collection[str]) -> bool:
+    """Whether what is followed to a place acts in one of these modules, as far as that is known."""
+    ways = project.fact(_ways).get((item.path, item.span), ())
+    return not ways or any(not module or module in modules for module, _ in ways)
+
+
 def _ways(project: Project) -> Mapping[tuple[str, object], Sequence[tuple[str, Declaration]]]:
     found: dict[tuple[str, object], list[tuple[str, Declaration]]] = {}
     for module, item in project.fact(_by_module):

@@ -10,6 +10,7 @@ from ...outcome import Declaration
 from ...python.names import names_of
 from ...source.project import Project
 from .configs import opened
+from .followed import acts_in
 from .hydra_picks import counts_in
 from .loaded_files import is_named_in, is_passed_only, loaders_of
 from .program_files import files_named, words_of_script
@@ -41,7 +42,10 @@ def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declarat
             words = words_of_script(run.command) if run.command is not None else ()
             fed = [item for item in fed if counts_in(project, run.modules, words, path, item.key)]
             is_named = _names(project, run, path) or not is_passed_only(project, path)
-            yield from (item for item in fed if item.framework != TEXT or (is_named and _reads(project, run, item)))
+            for item in fed:
+                of_text = item.framework == TEXT
+                if (is_named and _reads(project, run, item)) if of_text else acts_in(project, item, modules):
+                    yield item
 
 
 def regime_of_settings(run: Run, items: Iterable[Declaration]) -> str:

@@ -63,7 +63,7 @@ class Source:
     is_negated: bool = False
     """Whether what stands there is the opposite: of ``not args.bf16``."""
     provided: tuple[tuple[Source, ...], ...] = ()
-    """What has to be on beside it in the same run, each with its places: the rest of ``args.fp16 and not args.bf16``."""
+    """What has to be on beside it in the same run, each with its places: the rest of ``a.fp16 and not a.bf16``."""
     machine: tuple[bool, bool] | None = None
     """What the machine says to it besides: where it has bfloat16, and where it has not."""
     choices: frozenset[str] = frozenset()
