@@ -304,6 +304,16 @@ def test_a_run_in_which_mixed_precision_is_off_is_left(files: dict[str, str], re
     assert [(run.before, run.after, run.state) for run in runs.values()] == [("fp32", "fp32", MoveState.LEFT)]
 
 
+def test_a_program_whose_switch_is_off_by_default_moves_for_those_who_pass_it(tmp_path: Path) -> None:
+    asked = "import argparse\n\n    import torch\n\n    parser = argparse.ArgumentParser()\n"
+    asked += '    parser.add_argument("--amp", action="store_true")\n    use_amp = parser.parse_args().amp'
+    code = IN_CODE.replace("DTYPE", "float16").replace("import torch\n\n    use_amp = False", asked)
+    _, runs = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": "torch>=2.4\n"})
+    run = runs["train.py"]
+    assert (run.before, run.after) == ("fp32; fp16-mixed with amp", "fp32; bf16-mixed with amp")
+    assert [place.message for place in run.why] == ["computes in fp32 except with amp"]
+
+
 NAMED = """
     import argparse
 

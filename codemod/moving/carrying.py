@@ -204,13 +204,17 @@ def _row(each: Verdict, target: Target, back: Mapping[RunReport, tuple[Place, ..
     if state in (MoveState.LEFT, MoveState.PARTLY, MoveState.WITHDRAWN):
         left = [Place(item.path, item.span, said(item, options)) for item in sorted(each.left, key=_is_held)]
         why = (*dict.fromkeys([*withdrawn, *left] or stated or [_start(run)]), *each.changed)
+    elif state is MoveState.MOVED and run.default == FP32:
+        why = (_start(run).saying(f"computes in {FP32} except with {run.otherwise.partition(' with ')[2]}"),)
     return RunMove(run.title, run.path, run.row, _said(run), _said(each.pair.after), state, why[:MAX_PLACES])
 
 
 def _said(run: RunReport | None) -> str:
-    """What a run computes in; where a file that nobody knows switches it on, both that it can be."""
+    """What a run computes in; where a switch, or a file that nobody knows, turns it on, both that it can be."""
     if run is None:
         return UNKNOWN
+    if run.default == FP32:
+        return run.shown
     return f"{run.regime} or {FP32}" if run.default == UNKNOWN else run.regime
 
 

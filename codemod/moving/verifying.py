@@ -39,6 +39,7 @@ FOLLOWED = ("compute", "option")
 """Roles of what moves in a file that only others start, which alone does not say what runs."""
 ALL_THE_SAME = "--unsafe-fixes moves the run all the same"
 CHANGED = "changed, for runs that switch it on"
+UNPROVED = "it could not be proved that the run then computes in {}: no declaration that is read says so"
 OF_THE_MACHINE = "portable"
 """The target that is no regime: what it asks for is decided where the project runs."""
 
@@ -227,7 +228,7 @@ def _off_target(run: RunReport, target: Target) -> Iterator[Place]:
     winning = [entry.declaration for entry in others if entry.status == "wins"]
     said = f"after the edits the run would compute in {run.regime}"
     if run.regime == UNKNOWN:
-        said = "after the edits nothing would say what the run computes in"
+        said = UNPROVED.format(target.regime)
         kept = (entry.declaration for entry in others if entry.declaration.regime and not entry.declaration.condition)
         stays = next((item for item in kept if item.role == "compute"), None)
         if stays is not None and len(others) < len(run.entries):

@@ -19,7 +19,7 @@ from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import Autocast, autocasts, dtype_scenarios
 from ...torch.dtype_values import scenarios_of
-from ...torch.dtypes import BF16, FP16, FP32, Dtype, Scenario
+from ...torch.dtypes import BF16, FP16, FP32, HALVES, Dtype, Scenario
 from ...torch.machine_tests import tells_of_bf16
 from .knobs import Knob, knobs_of
 from .links import sources
@@ -134,14 +134,16 @@ def _casts_of_models(project: Project) -> tuple[tuple[ast.Call, Acting], ...]:
 
 
 def _casts(project: Project) -> Iterator[tuple[ast.Call, Acting]]:
-    for document in project.python_documents(("dtype",), ("to",)):
+    for document in project.python_documents(("dtype", "float16", "half"), ("to",)):
         module = names_of(project, document)
         for call in module.calls_by_name.get("to", ()):
             if not isinstance(call.func, ast.Attribute) or not is_model(call.func.value):
                 continue
             for node in (*call.args, *(item.value for item in call.keywords if item.arg in LOAD_KEYS)):
-                if isinstance(node, ast.Name | ast.Attribute) and "dtype" in ast.unparse(node):
-                    knobs = knobs_of(project, module, scenarios_of(project, module, node), node)
+                named = isinstance(node, ast.Name | ast.Attribute) and "dtype" in ast.unparse(node)
+                scenarios = scenarios_of(project, module, node) if named or isinstance(node, ast.Subscript) else ()
+                if named or any(item.value in HALVES for item in scenarios):
+                    knobs = knobs_of(project, module, scenarios, node)
                     condition = frozen(module, call.func.value)
                     yield call, Acting(module, node, f"{ast.unparse(call.func)}()", "weights", knobs, condition)
 

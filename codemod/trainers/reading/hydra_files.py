@@ -11,6 +11,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...python.keywords import keywords_of
 from ...python.names import ModuleNames
 from ...source.project import Project
 from .configs import ConfigFile, opened
@@ -59,7 +60,7 @@ def mains_of(project: Project, module: ModuleNames) -> Iterator[HydraMain]:
     if PACKAGE not in module.imported_packages:
         return
     for call in module.calls:
-        given = {item.arg: item.value for item in call.keywords}
+        given = keywords_of(module, call).values
         folder = next((given[name] for name in FOLDERS if name in given), None)
         root = _folder(project, module.document.path, _last_text(folder)) if folder is not None else None
         if root is not None:
