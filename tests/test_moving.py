@@ -314,6 +314,24 @@ def test_a_program_whose_switch_is_off_by_default_moves_for_those_who_pass_it(tm
     assert [place.message for place in run.why] == ["computes in fp32 except with amp"]
 
 
+@pytest.mark.parametrize(
+    ("given", "held"),
+    [("--bf16", True), ("--bf16 True", True), ("--bf16 False", False), ("--no_bf16", False), ("--max_steps 9", False)],
+)
+def test_what_a_read_me_passes_to_a_program_holds_its_files_back(given: str, held: bool, tmp_path: Path) -> None:
+    machine = "distributed_type: MULTI_GPU\nmixed_precision: bf16\nnum_machines: 1\nnum_processes: 4\n"
+    line = f"accelerate launch --config_file machine.yaml \\\n    tune.py \\\n    {given}\n"
+    code = CODE.replace(", torch_dtype=torch.float16)", ")")
+    files = {**REQUIRED, "tune.py": code, "machine.yaml": machine}
+    _, runs = moved(tmp_path / "safe", all_rules(), files, "fp16-mixed")
+    assert runs["machine.yaml"].state is not MoveState.WITHDRAWN
+    files["README.md"] = f"# Tune\n\n```bash\n{line}```\n"
+    report, runs = moved(tmp_path / "told", all_rules(), files, "fp16-mixed")
+    assert runs["tune.py"].state is (MoveState.WITHDRAWN if held else MoveState.MOVED)
+    assert paths_changed(report) == (set() if held else {"machine.yaml"})
+    assert not held or "README.md" in [place.path for place in runs["tune.py"].why]
+
+
 NAMED = """
     import argparse
 

@@ -8,18 +8,22 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ...formats.shell_launchers import starts_programs
-from ...model import Span
+from ...model import Place, Span
+from ...purpose.files import words_of
 from ...python.names import ModuleNames
 from ...source.documents import FileKind
 from ...source.project import Project
-from ...torch.dtypes import Constant
+from ...torch.dtypes import DTYPE_WORDS, HALVES, Constant, Dtype, as_dtype
 from .launch_flags import programs_of
 from .program_files import LAUNCHING, script_of
 from .source import Source
+from .stated_words import speaks
+from .truth_words import truth_of
 
 KINDS = (FileKind.TEXT, FileKind.SHELL)
 COMMANDS = (".py", "--", "=", " -m ")
 """What stands in the lines that start a program; other texts are read fast."""
+NEGATIONS = frozenset(("no", "not", "without", "disable"))
 _MARKS = str.maketrans("=`'\"", "    ")
 
 
@@ -47,6 +51,28 @@ def lines_leaving_out(project: Project, module: ModuleNames, name: str, default:
     for line in project.memo(_launch_lines, (module, (FileKind.TEXT,))):
         if line.is_command and not line.given(name, flags):
             yield line.source(name, default)
+
+
+def shown_halves(project: Project, module: ModuleNames) -> Iterator[tuple[Place, Dtype]]:
+    """The 16-bit dtypes that read-mes start a program with: ``--bf16``, ``trainer.precision=16-mixed``."""
+    for line in project.memo(_launch_lines, (module, (FileKind.TEXT,))):
+        words = line.text.translate(_MARKS).split()
+        if line.is_command and any(script_of(project, line.path, word) == module.path for word in words):
+            for word, following in pairwise([*words, ""]):
+                dtype = _half_of(word, following)
+                if dtype is not None:
+                    said = f"{word} {following}" if as_dtype(following) == dtype else word
+                    yield Place(line.path, line.span, said), dtype
+
+
+def _half_of(word: str, following: str) -> Dtype | None:
+    """The dtype that an option is named for, unless it is switched off, or that it is given."""
+    given = as_dtype(following) if speaks(word.lstrip("-")) else None
+    if given in HALVES and isinstance(given, Dtype):
+        return given
+    parts = words_of(word) if word.startswith("-") and truth_of(following) is not False else ()
+    named = {DTYPE_WORDS[part] for part in parts if part in DTYPE_WORDS}
+    return named.pop() if len(named) == 1 and NEGATIONS.isdisjoint(parts) and named <= {*HALVES} else None
 
 
 @dataclass(frozen=True, slots=True)
