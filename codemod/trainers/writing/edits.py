@@ -29,11 +29,8 @@ class Change:
 
     steps: tuple[Step, ...]
     edits: tuple[Edit, ...]
-
-    @property
-    def done(self) -> str:
-        """What the edits do, in words."""
-        return in_words(self.steps)
+    done: str
+    """What the edits do, in words."""
 
     def unsafe(self, name: str, because: str) -> Fix:
         """The change as an unsafe fix; ``because`` ends its message."""
@@ -46,6 +43,6 @@ def change_of(project: Project, scope: Scope, actions: Iterable[Action]) -> Chan
     if not plan.steps or plan.reports or plan.unknown:
         return None
     try:
-        return Change(plan.steps, edits_of(project, scope, plan.steps))
+        return Change(plan.steps, edits_of(project, scope, plan.steps), in_words(exchanged(scope, plan.steps)))
     except EditRefused:
         return None

@@ -31,6 +31,7 @@ from .alternatives import one_of_several
 from .counterparts import beside
 from .doubts import why_unproved
 from .edits import edits_of
+from .exchanges import exchanged
 from .handed_values import (
     FP8,
     asks_for_a_device_only,
@@ -169,7 +170,9 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     leading = other is not None or any(step.key.means for step in plan.steps)
     settings = [step.setting for step in whole.steps if step.setting is not None]
     settings += [step.setting for step in other.steps if step.setting is not None] if other is not None else []
-    done = ", ".join(part for part in (other.done if other is not None else "", in_words(plan.steps)) if part)
+    done = ", ".join(
+        part for part in (other.done if other is not None else "", in_words(exchanged(scope, plan.steps))) if part
+    )
     try:
         edits += edits_of(project, scope, plan.steps) if plan.steps else ()
     except EditRefused as refusal:

@@ -120,7 +120,7 @@ def said(value: str) -> str:
     return f"{parts[0]} where bfloat16 is native, else {parts[1]}{elsewhere}"
 
 
-def in_words(steps: tuple[Step, ...]) -> str:
+def in_words(steps: Iterable[Step]) -> str:
     """``sets gradient_precision to unmodified, removes loss_scale``."""
     words = []
     for step in steps:

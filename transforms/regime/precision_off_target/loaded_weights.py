@@ -140,7 +140,7 @@ def _moves(project: Project, argument: DtypeArgument, wanted: Dtype) -> Iterator
         for source in found:
             if _is_wrong(knob.meaning(source.value), wanted):  # what is kept in float32 stays so
                 kept = knob.literal(_kept_in(project, argument, wanted), source.value)
-                for move in _respelled(project, argument, wanted, source, kept):
+                for move in _respelled(project, argument, wanted, source, kept, knob.meaning(source.value)):
                     yield as_far_as_it_counts(move, source, found)
     if knobs or wanted in values:
         return
@@ -167,8 +167,14 @@ def _is_wrong(value: Constant, wanted: Dtype) -> bool:
 
 
 def _respelled(
-    project: Project, argument: DtypeArgument, wanted: Dtype, source: Source, value: Constant
+    project: Project,
+    argument: DtypeArgument,
+    wanted: Dtype,
+    source: Source,
+    value: Constant,
+    meant: Dtype | None = None,
 ) -> Iterator[Move]:
+    """``meant``: the dtype that a truth value at the source picks."""
     if _kept_in(project, argument, wanted) != wanted and (source.path, source.span) in project.fact(_given_to_regions):
         edits = replaced(argument.module, argument.node, FP32)
         yield _move(project, argument, wanted, argument.module.path, _place(argument), source.value, edits)
@@ -178,7 +184,8 @@ def _respelled(
         edits = (source.respelled(value),) if value is not None else ()
     except EditRefused:
         edits = ()
-    yield _move(project, argument, wanted, source.path, place, source.value, edits)
+    is_switch = isinstance(source.value, bool) and meant is not None
+    yield _move(project, argument, wanted, source.path, place, meant if is_switch else source.value, edits)
 
 
 def _given_to_regions(project: Project) -> frozenset[tuple[str, Span]]:
