@@ -203,8 +203,12 @@ def _of_launches(project: Project) -> Iterator[Run]:
 
 
 def _precision_of(project: Project, launch: Launch) -> tuple[Member | None, frozenset[str]]:
-    """The strongest member that states a precision, and the 16-bit regimes among those it can be."""
-    for member in launch.members:
+    """The strongest member that states a precision, and the 16-bit regimes among those it can be.
+
+    A trainer that is asked for nothing leaves it to its launcher.
+    """
+    winner = launch.winner
+    for member in launch.members if winner is None else (winner,):
         regime = member.regime
         regimes = {regime} if regime is not None else precision_of(project, member.scope).regimes
         if regimes:
