@@ -28,6 +28,7 @@ from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step, i
 from .branches import is_picked, picked_moves
 from .demanded_halves import demanded_half
 from .half_kernels import half_only_kernel
+from .losses_of_models import OF_MODEL, computes_scaled_loss
 from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
@@ -69,6 +70,7 @@ def _to_half(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterato
     is_off = all(is_fixed_off(project, item) for item in beside)
     array = array_of_unknown(project, region.autocast) if wanted == BF16 and region.values != {wanted} else None
     doubt = OFF_TODAY if is_off else f"{array.path}:{array.span.row} {array.message}" if array is not None else ""
+    doubt = doubt or (OF_MODEL if computes_scaled_loss(project, region.autocast) else "")
     for move in _half_moves(project, region, wanted):
         move = replace(move, unproved=doubt) if doubt and move.edits and not move.unproved else move
         yield move.only_reported(UNSCALED if unscaled else raw) if (unscaled or raw) and move.edits else move

@@ -25,6 +25,7 @@ from ....codemod.trainers.writing.machine_choice import Question, question
 from ....codemod.trainers.writing.moves import Move
 from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says
 from .half_kernels import half_only_kernel
+from .losses_of_models import computes_scaled_loss
 from .machine_dtypes import edits_at_sources, either_half
 from .switches import switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
@@ -38,10 +39,12 @@ def moves(project: Project) -> Iterator[Move]:
     """What must change for every training step to compute in what the machine has."""
     if project.target != TARGET:
         return
+    losses = [item.autocast for item in training_regions(project) if computes_scaled_loss(project, item.autocast)]
     for region in training_regions(project):
-        if region.autocast.device in DEVICES and not follows_machine(project, region):
+        own = region.autocast not in losses and not follows_machine(project, region)
+        if own and region.autocast.device in DEVICES:
             yield from _moves(project, region)
-    for item in fixed_in_model_code(project):
+    for item in (*fixed_in_model_code(project), *losses):
         halves = {*HALVES} & {scenario.value for scenario in dtype_scenarios(project, item)}
         if item.device in DEVICES and len(halves) == 1:
             document = item.module.document

@@ -26,6 +26,7 @@ from ....codemod.torch.dtypes import FP16, Constant, Dtype, Scenario, as_dtype
 from ....codemod.torch.scalers import scalers
 from ....codemod.trainers.reading.knobs import Knob, knobs_of
 from ....codemod.trainers.reading.run_code import is_used
+from .losses_of_models import computes_scaled_loss
 
 FORMS = ("with", "decorator", "value", "partial")
 ARGUMENTS = {None, "device_type", "dtype", "enabled", "cache_enabled"}
@@ -78,7 +79,11 @@ def _entered(project: Project, trained: set[ModuleNames]) -> Iterator[Autocast]:
             # An explicit dtype inside another region is chosen for what stands in it.
             if item.dtype_node is None or not any(True for _ in regions_around(project, item.module, item.node)):
                 yield item
-        elif (item.dtype_node is None and _is_model_code(project, item)) or _is_called_by(project, item, trained):
+        elif (
+            (item.dtype_node is None and _is_model_code(project, item))
+            or _is_called_by(project, item, trained)
+            or (_is_model_code(project, item) and computes_scaled_loss(project, item))
+        ):
             yield item
 
 
@@ -93,9 +98,11 @@ def _is_called_by(project: Project, item: Autocast, trained: set[ModuleNames]) -
 
 def fixed_in_model_code(project: Project) -> Iterator[Autocast]:
     """Regions in code that training files import whose 16-bit dtype is written down: chosen for what stands there."""
-    trained = {item.module for item in training_regions(project)} | set(training_modules(project))
+    steps = [item.autocast for item in training_regions(project)]
+    losses = {item for item in steps if computes_scaled_loss(project, item)}
+    trained = {item.module for item in steps if item not in losses} | set(training_modules(project))
     for item in autocasts(project):
-        if not _is_plain(item) or item.dtype_node is None:
+        if not _is_plain(item) or item.dtype_node is None or item in losses:
             continue
         if item.module not in trained and not is_float32_island(project, item) and _is_model_code(project, item):
             yield item
