@@ -22,6 +22,7 @@ from ..flow.substitution import substituted
 from ..model import Place
 from ..python.functions import FunctionTarget, lineage
 from ..python.names import FunctionNode, ModuleNames, parameters_of
+from ..source.facts import fact
 from ..source.project import Project
 from ..torch.dtypes import FP32, Dtype
 from ..torch.weights import cast_dtype
@@ -51,35 +52,9 @@ class HalfRun:
     """The functions that are entered, and those that call the model."""
 
 
+@fact
 def half_runs(project: Project) -> tuple[HalfRun, ...]:
     """The models that programs certainly run in 16 bits, one of each class."""
-    return project.fact(_half_runs)
-
-
-def weights_in_half(project: Project) -> Mapping[str, HalfRun]:
-    """The symbols of weights (`classes.weights_atom`) that are 16-bit in some run, with that run."""
-    return project.fact(_weights_in_half)
-
-
-def applied_in_runs(project: Project) -> Mapping[ast.AST, Application]:
-    """The operations that rules ask about, where a run comes to them, with what they are given there."""
-    return project.fact(_applied_in_runs)
-
-
-def _weights_in_half(project: Project) -> dict[str, HalfRun]:
-    found: dict[str, HalfRun] = {}
-    for run in half_runs(project):
-        if run.dtype is not None:
-            for part in run.parts:
-                found.setdefault(flow_of(project).own_weights(part).symbol, run)
-    return found
-
-
-def _applied_in_runs(project: Project) -> dict[ast.AST, Application]:
-    return {node: item for run in half_runs(project)[::-1] for node, item in run.record.applications.items()}
-
-
-def _half_runs(project: Project) -> tuple[HalfRun, ...]:
     found: dict[ProjectClass, HalfRun] = {}
     for module, call, owner in certain_casts(project):
         dtype = cast_dtype(project, module, call)
@@ -90,6 +65,23 @@ def _half_runs(project: Project) -> tuple[HalfRun, ...]:
         if owner not in found and len(found) < MAX_CLASSES:
             found[owner] = _followed(project, module, owner, calls, (made.module, made.call), None)
     return tuple(found.values())
+
+
+@fact
+def weights_in_half(project: Project) -> Mapping[str, HalfRun]:
+    """The symbols of weights (`classes.weights_atom`) that are 16-bit in some run, with that run."""
+    found: dict[str, HalfRun] = {}
+    for run in half_runs(project):
+        if run.dtype is not None:
+            for part in run.parts:
+                found.setdefault(flow_of(project).own_weights(part).symbol, run)
+    return found
+
+
+@fact
+def applied_in_runs(project: Project) -> Mapping[ast.AST, Application]:
+    """The operations that rules ask about, where a run comes to them, with what they are given there."""
+    return {node: item for run in half_runs(project)[::-1] for node, item in run.record.applications.items()}
 
 
 def _followed(

@@ -11,6 +11,7 @@ from ..python.bound import always_sets, is_set_at
 from ..python.lost import is_deleted
 from ..python.names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain, modules_with
 from ..python.paths import guard_facts, position
+from ..source.facts import memo
 from ..source.project import Project
 
 OF_MODULES = frozenset(
@@ -39,13 +40,9 @@ def has_attribute(
     return is_set_at(module, f"self.{name}", node) or _is_always_there(module, owner, name, node)
 
 
+@memo
 def replaced_at(project: Project, owner: str, name: str) -> Place | None:
     """Where something else may become ``<name>`` of an object of the class ``owner``: a subclass, or other code."""
-    return project.memo(_replaced_at, (owner, name))
-
-
-def _replaced_at(project: Project, asked: tuple[str, str]) -> Place | None:
-    owner, name = asked
     for module in modules_with(project, (f".{name} = ", f'"{name}", ', f"'{name}', ")):
         for receiver, _, statement in module.attribute_stores.get(name, []):
             inside = module.scope_of(statement).enclosing_class

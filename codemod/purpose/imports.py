@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ..python.glimpses import words_of_imports
 from ..python.names import ModuleNames, modules_at, names_of
 from ..source.documents import Document
+from ..source.facts import memo
 from ..source.project import Project
 from .files import purpose_of
 from .words import Purpose
@@ -16,12 +17,9 @@ MAX_IMPORTERS, MAX_CONNECTED, MAX_SEARCHED = 8, 80, 120
 """Bounds of the search for what has to do with a module: a project that needs more has no single source of a value."""
 
 
+@memo
 def imported_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     """The project's own modules that ``module`` imports, anywhere in it."""
-    return project.memo(_imported_modules, module)
-
-
-def _imported_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     path = module.document.path
     documents = [project.python_module(name, path) for name in dict.fromkeys(imported_names(module))]
     modules = (names_of(project, item) for item in documents if item is not None)
@@ -40,12 +38,9 @@ def imported_names(module: ModuleNames) -> Iterator[str]:
                 yield from (alias.name for alias in binding.node.names)
 
 
+@memo
 def importers_of(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     """The project's modules that import ``module``."""
-    return project.memo(_importers, module)
-
-
-def _importers(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     path = module.document.path
     stem = path.rpartition("/")[2].removesuffix(".py")
     name = path.split("/")[-2] if stem == "__init__" and "/" in path else stem
@@ -93,12 +88,9 @@ def reached_from(
     return tuple(found)
 
 
+@memo
 def connected_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     """``module``, what it imports, and what imports it: where an object that it reads can come from."""
-    return project.memo(_connected_modules, module)
-
-
-def _connected_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     found = [module, *imported_modules(project, module)]
     near = importers_of(project, module)
     for importer in [*near, *(other for item in near[:MAX_IMPORTERS] for other in importers_of(project, item))]:

@@ -15,6 +15,7 @@ from ..python.functions import bases_of
 from ..python.names import FunctionNode, ModuleNames, Scope, modules_with
 from ..python.paths import guards
 from ..source.documents import FileKind
+from ..source.facts import fact
 from ..source.project import Project
 from .files import is_test
 from .imports import importers_of
@@ -160,12 +161,9 @@ def _is_for_others(project: Project, module: ModuleNames) -> bool:
     return is_installed(project, module.path) or not (has_programs(project) or project.memo(_serves_program, module))
 
 
+@fact
 def has_programs(project: Project) -> bool:
     """Whether the project shows how it is run."""
-    return project.fact(_has_programs)
-
-
-def _has_programs(project: Project) -> bool:
     return any(not is_test(document.path) for document in project.python_documents(("__main__",)))
 
 

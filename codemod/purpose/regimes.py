@@ -14,6 +14,7 @@ from ..python.callers import callers_of
 from ..python.conditions import conditions_in, excludes
 from ..python.names import FunctionNode, ModuleNames, string_of
 from ..python.precision_words import DTYPES
+from ..source.facts import memo
 from ..source.project import Project
 from ..torch.dtypes import BF16, FP16, HALVES, UNKNOWN, Given, as_dtype
 from ..torch.scalers import Scaler
@@ -44,12 +45,9 @@ class Regime:
         return self.verdict == "always-bf16" or made_for_it
 
 
+@memo
 def regime_of(project: Project, scaler: Scaler) -> Regime:
     """What ``scaler`` is used with, and whether it is active when that is bf16."""
-    return project.memo(_regime, scaler)
-
-
-def _regime(project: Project, scaler: Scaler) -> Regime:
     if scales_float8(scaler):
         return Regime("unknown", ())
     own = _own_bf16_condition(project, scaler)

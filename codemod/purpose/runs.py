@@ -17,6 +17,7 @@ from ..python.conditions import conditions_in
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..python.reach import Reached, reached
 from ..releases.manifests import directory_of, is_manifest
+from ..source.facts import memo
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
 from ..torch.dtypes import BF16, FP16, FP32, Dtype
@@ -101,12 +102,9 @@ def is_switched_on(project: Project, run: Run) -> bool:
     return run.region is None or can_be_open(project, run.region)
 
 
+@memo
 def can_be_open(project: Project, region: Autocast) -> bool:
     """Whether a region is switched on in some run, as far as its switch, its dtype and the tests around it tell."""
-    return project.memo(_can_be_open, region)
-
-
-def _can_be_open(project: Project, region: Autocast) -> bool:
     switch, module = region.enabled_node, region.module
     body = getattr(module.statement_of(region.node), "body", ()) if region.form == "with" else ()
     if body and all(isinstance(item, FunctionNode) for item in body):
@@ -217,12 +215,9 @@ def _precision_of(project: Project, launch: Launch) -> tuple[Member | None, froz
     return None, frozenset()
 
 
+@memo
 def starts_of(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     """Where a program that uses ``module`` can begin: there, or in what imports it and uses its names; no tests."""
-    return project.memo(_starts, module)
-
-
-def _starts(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     found, seen, waiting = [module], {module}, [module]
     while waiting and len(found) <= MAX_IMPORTERS and len(seen) <= MAX_MODULES:
         for importer in importers_of(project, waiting.pop(0)):

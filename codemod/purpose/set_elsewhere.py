@@ -9,6 +9,7 @@ from typing import TypeAlias
 from ..python.glimpses import may_set
 from ..python.names import ModuleNames, Scope, modules_with, names_of
 from ..python.settings_objects import is_called_as_settings
+from ..source.facts import memo
 from ..source.project import Project
 from .computed_names import is_module, is_of_class, may_be_text
 from .files import is_test
@@ -22,13 +23,9 @@ RESTORING = ("load_state_dict", "__setstate__", "load_state")
 """Methods that only give back what the object itself had."""
 
 
+@memo
 def given_elsewhere(project: Project, module: ModuleNames, owner: Scope, name: str) -> tuple[Given, ...]:
     """What others than a class (code that has its objects, classes below it) or a module give one of its names."""
-    return project.memo(_given_elsewhere, (module, owner, name))
-
-
-def _given_elsewhere(project: Project, asked: tuple[ModuleNames, Scope, str]) -> tuple[Given, ...]:
-    module, owner, name = asked
     stores = [
         (other, value)
         for other, holder, value in project.memo(_named_stores, name)

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterator
 
 from ..python.names import ModuleNames, names_of
+from ..source.facts import fact
 from ..source.project import Project
 from .files import purpose_of, says_training
 from .imports import imported_modules, reached_from
@@ -28,12 +29,9 @@ PREDICTOR = "Predictor"
 """How the names of classes end that only compute answers: ``DefaultPredictor(cfg)``."""
 
 
+@fact
 def training_modules(project: Project) -> tuple[ModuleNames, ...]:
     """The files that run a training step, foreign ones aside."""
-    return project.fact(_training_modules)
-
-
-def _training_modules(project: Project) -> tuple[ModuleNames, ...]:
     documents = project.python_documents(WORDS)
     modules = (names_of(project, item) for item in documents if not purpose_of(item.path).is_foreign)
     return tuple(module for module in modules if trains(module) and _may_train(module))
@@ -59,12 +57,9 @@ def steps_in(module: ModuleNames) -> Iterator[ast.AST]:
             yield node
 
 
+@fact
 def reached_modules(project: Project) -> frozenset[ModuleNames]:
     """The files that train and what these import, directly or through others; code left alone is not entered."""
-    return project.fact(_reached_modules)
-
-
-def _reached_modules(project: Project) -> frozenset[ModuleNames]:
     trained = training_modules(project)
     return frozenset(reached_from(project, trained, MAX_REACHED, lambda purpose: not purpose.is_left_alone))
 

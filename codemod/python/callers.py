@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from itertools import islice
 
+from ..source.facts import memo
 from ..source.project import Project
 from .functions import FunctionTarget, called_function
 from .limits import MAX_CALL_SITES, MAX_CALLER_FILES, MAX_FILES_SEARCHED
@@ -38,13 +39,9 @@ class Callers:
 NOBODY_KNOWN = Callers((), False)
 
 
+@memo
 def callers_of(project: Project, module: ModuleNames, function: FunctionNode) -> Callers:
     """Who calls ``function``; only its own file is searched, and the answer not complete, where its name is common."""
-    return project.memo(_callers, (module, function))
-
-
-def _callers(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> Callers:
-    module, function = asked
     name = _called_name(module, function)
     if name is None:
         return NOBODY_KNOWN

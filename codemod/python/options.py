@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..source.facts import memo
 from ..source.project import Project
 from .class_fields import default_of_field
 from .commands import command_parameters
@@ -87,24 +88,18 @@ class Option:
         return self.kind == "option" or bool(self.flags) or self.name.isupper()
 
 
+@memo
 def options_in(project: Project, module: ModuleNames) -> dict[str, list[Option]]:
     """The options that one module declares, by name."""
-    return project.memo(_options_in, module)
-
-
-def _options_in(project: Project, module: ModuleNames) -> dict[str, list[Option]]:
     found: dict[str, list[Option]] = {}
     for option in (*_flags(module), *_defined(module), *_parameters(module), *_fields(module), *_nodes(module)):
         found.setdefault(option.name, []).append(option)
     return found
 
 
+@memo
 def speaking_options(project: Project, module: ModuleNames) -> dict[str, list[Option]]:
     """The settings of a module whose name speaks of precision or of the device, by their name in lower case."""
-    return project.memo(_speaking_options, module)
-
-
-def _speaking_options(project: Project, module: ModuleNames) -> dict[str, list[Option]]:
     found: dict[str, list[Option]] = {}
     for name, options in options_in(project, module).items():
         if _speaks(name):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar, cast
 
 from ..purpose.files import is_test
+from ..source.facts import memo
 from ..source.project import Project
 from .bindings import default_of, position_in_targets, reaching
 from .callers import NOBODY_KNOWN, Callers, CallSite, callers_of
@@ -66,13 +67,9 @@ class Domain(Generic[V]):
     """How many answers are not too many: a setting may stand in as many files as a project has experiments."""
 
 
+@memo
 def trace(project: Project, module: ModuleNames, node: ast.expr | Binding, domain: Domain[V]) -> tuple[V, ...]:
     """Everything that ``node`` (or a name, by one binding) can be; empty only where gaps have none."""
-    return project.memo(_traced, (module, node, domain))
-
-
-def _traced(project: Project, asked: tuple[ModuleNames, ast.expr | Binding, Domain[V]]) -> tuple[V, ...]:
-    module, node, domain = asked
     question = Trace(project, domain)
     found = question.of_binding(module, node) if isinstance(node, Binding) else question.of(module, node)
     place = node.node if isinstance(node, Binding) else node

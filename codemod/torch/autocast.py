@@ -16,6 +16,7 @@ from ..python.conditions import never_reached
 from ..python.keywords import entries_of, keywords_of
 from ..python.names import ModuleNames, modules_with
 from ..python.trace import TABLES, trace
+from ..source.facts import fact, memo
 from ..source.project import Project
 from .dtype_values import scenarios_of
 from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario
@@ -95,12 +96,9 @@ DTYPE_SINCE = "1.10"
 """The release of PyTorch from which ``torch.cuda.amp.autocast`` takes ``dtype=``; ``torch.autocast`` came with it."""
 
 
+@memo
 def autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:
     """Every autocast made in one module, in source order."""
-    return project.memo(_autocasts_in, module)
-
-
-def _autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:
     found = []
     named: list[ast.Name | ast.Attribute] = [*module.attribute_loads.get("autocast", [])]
     for name in {"autocast", *names_for(project, module, "autocast")}:
@@ -112,9 +110,11 @@ def _autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]
     return tuple(sorted(found, key=lambda item: (item.node.lineno, item.node.col_offset)))
 
 
+@fact
 def autocasts(project: Project) -> tuple[Autocast, ...]:
     """Every autocast made in the project."""
-    return project.fact(_all_autocasts)
+    modules = modules_with(project, WORDS)
+    return tuple(item for module in modules for item in autocasts_in(project, module))
 
 
 def checked_autocasts(project: Project) -> tuple[Autocast, ...]:
@@ -126,11 +126,6 @@ def training_autocasts(project: Project) -> tuple[Autocast, ...]:
     """Every autocast made in a file that also runs a backward pass, and that no constant keeps from running."""
     found = (item for item in autocasts(project) if "backward" in item.module.calls_by_name)
     return tuple(item for item in found if not never_reached(project, item.module, item.node))
-
-
-def _all_autocasts(project: Project) -> tuple[Autocast, ...]:
-    modules = modules_with(project, WORDS)
-    return tuple(item for module in modules for item in autocasts_in(project, module))
 
 
 def _api(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute) -> str | None:
@@ -231,12 +226,9 @@ def _default(project: Project, autocast: Autocast) -> Constant:
     return DEFAULT_DTYPE.get(autocast.device or "cuda", UNKNOWN)
 
 
+@fact
 def changes_default(project: Project) -> bool:
     """Whether the project itself changes autocast's default dtype (``torch.set_autocast_gpu_dtype``)."""
-    return project.fact(_changes_default)
-
-
-def _changes_default(project: Project) -> bool:
     for module in modules_with(project, DEFAULT_SETTERS):
         calls = module.calls
         if any(isinstance(call.func, ast.Attribute) and call.func.attr in DEFAULT_SETTERS for call in calls):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..python.names import ModuleNames, names_of
+from ..source.facts import fact
 from ..source.project import Project
 
 METHODS = ("half", "bfloat16")
@@ -14,15 +15,12 @@ NAMES = ("torch_dtype", "weight_dtype", "param_dtype", "16-true", "model_dtype")
 TYPES = ("torch.float16", "torch.bfloat16")
 
 
+@fact
 def weights_can_be_half(project: Project) -> bool:
     """Whether any Python file of the project speaks of 16-bit weights. Autocast alone leaves weights in float32.
 
     What docstrings and comments say does not count.
     """
-    return project.fact(_speaks_of_half_weights)
-
-
-def _speaks_of_half_weights(project: Project) -> bool:
     casting = project.python_documents((*(f".{name}()" for name in METHODS), *NAMES))
     if any(_casts(names_of(project, document)) for document in casting):
         return True

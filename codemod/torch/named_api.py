@@ -13,6 +13,7 @@ from ..python.arguments import Signature
 from ..python.names import Binding, ModuleNames, definition_of, is_none, resolve
 from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import Gap
+from ..source.facts import memo
 from ..source.project import Project
 
 CHOICES = (ast.IfExp, ast.BoolOp)
@@ -81,13 +82,9 @@ def _got(module: ModuleNames, node: ast.Call) -> str | None:
     return f"{owner}.{name.value!s}" if is_known and isinstance(name, ast.Constant) else None
 
 
-def names_for(project: Project, module: ModuleNames, word: str) -> frozenset[str]:
+@memo
+def names_for(_project: Project, module: ModuleNames, word: str) -> frozenset[str]:
     """The names of a module that an import or an assignment may bind to an API with this word in its name."""
-    return project.memo(_names_for, (module, word))
-
-
-def _names_for(_project: Project, asked: tuple[ModuleNames, str]) -> frozenset[str]:
-    module, word = asked
     return frozenset(
         item.name
         for item in module.all_bindings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..python.names import ModuleNames, modules_with
+from ..source.facts import fact
 from ..source.project import Project
 from .named_api import names_for
 from .scaler import AttributeAlias, NameAlias, Scaler, Use
@@ -14,9 +15,17 @@ from .scaler_flow import follow
 __all__ = ["APIS", "WORDS", "AttributeAlias", "NameAlias", "Scaler", "Use", "scaler_api", "scalers"]
 
 
+@fact
 def scalers(project: Project) -> tuple[Scaler, ...]:
     """Every scaler of the project, followed through its flow."""
-    return project.fact(_all_scalers)
+    found = []
+    for module in modules_with(project, WORDS, SPELLINGS):
+        for call in _candidates(project, module):
+            scaler = scaler_made_by(project, module, call)
+            if scaler is not None:
+                follow(project, scaler)
+                found.append(scaler)
+    return tuple(found)
 
 
 SPELLINGS = ("caler(", "caler (", "caler as ")
@@ -27,14 +36,3 @@ def _candidates(project: Project, module: ModuleNames) -> list[ast.Call]:
     aliases = names_for(project, module, WORD)
     named = [calls for name, calls in module.calls_by_name.items() if WORD in name or name in aliases]
     return sorted((call for calls in named for call in calls), key=lambda call: (call.lineno, call.col_offset))
-
-
-def _all_scalers(project: Project) -> tuple[Scaler, ...]:
-    found = []
-    for module in modules_with(project, WORDS, SPELLINGS):
-        for call in _candidates(project, module):
-            scaler = scaler_made_by(project, module, call)
-            if scaler is not None:
-                follow(project, scaler)
-                found.append(scaler)
-    return tuple(found)

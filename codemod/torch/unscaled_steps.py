@@ -11,6 +11,7 @@ from ..python.creations import creations_of
 from ..python.functions import class_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..python.paths import exclusive, function_of, position
+from ..source.facts import memo
 from ..source.project import Project
 from .autocast import Autocast
 from .entering_calls import sites_of
@@ -240,9 +241,11 @@ def _is_own_optimizer(project: Project, module: ModuleNames, call: ast.Call) -> 
     return any(scales_somehow(project, item) for item in own) if project.target in ASKS_FOR_SCALING else bool(own)
 
 
+@memo
 def scales_somehow(project: Project, module: ModuleNames) -> bool:
     """Whether the code names something that may scale a loss."""
-    return project.memo(_names_scaling, module)
+    named = module.identifiers - OTHER_SCALERS - _only_of_torch(module) - _only_bound(project, module)
+    return any(word in name for name in named for word in SCALING_WORDS)
 
 
 def names_scaling(code: ast.AST) -> bool:
@@ -250,11 +253,6 @@ def names_scaling(code: ast.AST) -> bool:
     names = {item.id for item in ast.walk(code) if isinstance(item, ast.Name)}
     names |= {item.attr for item in ast.walk(code) if isinstance(item, ast.Attribute)}
     return any(word in name.lower() for name in names for word in SCALING_WORDS)
-
-
-def _names_scaling(project: Project, module: ModuleNames) -> bool:
-    named = module.identifiers - OTHER_SCALERS - _only_of_torch(module) - _only_bound(project, module)
-    return any(word in name for name in named for word in SCALING_WORDS)
 
 
 def _only_bound(project: Project, module: ModuleNames) -> frozenset[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ..purpose.regimes import Regime
 from ..python.conditions import conditions_in
 from ..python.names import ModuleNames, Scope, attribute_chain, modules_with
+from ..source.facts import fact
 from ..source.project import Project
 from .api import LOAD_KEYS, LOADERS
 from .dtype_values import constants_of, scenarios_of
@@ -52,12 +53,9 @@ def weight_choice_of(project: Project, scaler: Scaler, regime: Regime) -> Weight
     return choice
 
 
+@fact
 def weight_choices(project: Project) -> tuple[WeightChoice, ...]:
     """Every load of weights whose dtype is chosen at run time and can be bfloat16."""
-    return project.fact(_all_choices)
-
-
-def _all_choices(project: Project) -> tuple[WeightChoice, ...]:
     found: list[WeightChoice] = []
     for module in modules_with(project, WORDS, LOADERS):
         for node in _load_dtypes(module):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of, positional, resolve
+from ...codemod.source.facts import fact
 from ...codemod.source.project import Project
 from .amp_decorators import AmpDecorator, amp_decorator
 
@@ -53,12 +54,9 @@ class CustomFunction:
         return names if self.separate_context else names[1:]
 
 
+@fact
 def custom_functions(project: Project) -> tuple[CustomFunction, ...]:
     """Every such class that defines both passes, tests left out."""
-    return project.fact(_all_functions)
-
-
-def _all_functions(project: Project) -> tuple[CustomFunction, ...]:
     documents = project.python_documents(("autograd",), ("def backward(",), ("def forward(",), ("Function",))
     modules = (names_of(project, document) for document in documents if not is_test(document.path))
     return tuple(found for module in modules for found in _functions_of(project, module))

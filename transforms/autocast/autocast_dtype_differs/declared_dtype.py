@@ -28,6 +28,7 @@ from ....codemod.python.callers import callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import exclusive, guards
 from ....codemod.python.visible import means_the_same
+from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
 from ....codemod.torch.accelerators import accelerator_at
 from ....codemod.torch.autocast import (
@@ -267,12 +268,9 @@ def _last_name(test: ast.expr) -> str:
 # --- regions of training ----------------------------------------------------------------------------------------------
 
 
+@fact
 def training_regions(project: Project) -> dict[ModuleNames, tuple[Autocast, ...]]:
     """The regions with a dtype, by file, in files that train; those that evaluate left out."""
-    return project.fact(_training_regions)
-
-
-def _training_regions(project: Project) -> dict[ModuleNames, tuple[Autocast, ...]]:
     found: dict[ModuleNames, tuple[Autocast, ...]] = {}
     for item in training_autocasts(project):
         on_cuda = item.dtype_node is not None and item.device in ("cuda", None)

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from ....codemod.python.arguments import Signature
 from ....codemod.python.names import ModuleNames, attribute_chain, modules_with, resolve
 from ....codemod.releases.gates import is_gated
+from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
 
 WORDS = ("autocast", "gradscaler", "custom_fwd", "custom_bwd", "cuda.amp", "cpu.amp")
@@ -136,12 +137,9 @@ class Use:
         return node
 
 
+@fact
 def all_uses(project: Project) -> tuple[Use, ...]:
     """Every use in the project, by file and place."""
-    return project.fact(_all_uses)
-
-
-def _all_uses(project: Project) -> tuple[Use, ...]:
     modules = modules_with(project, WORDS)
     return tuple(use for module in modules for use in uses_in(project, module))
 
@@ -243,12 +241,9 @@ def _accepts_new(use: Use) -> bool:
     return any(use.module.qualified(other) in NEW_CLASSES for other in others)
 
 
+@fact
 def replacements_of_torch(project: Project) -> tuple[tuple[ModuleNames, ast.Attribute], ...]:
     """Places that put something else in the place of the old API (``torch.cuda.amp.autocast = mine``)."""
-    return project.fact(_replacements_of_torch)
-
-
-def _replacements_of_torch(project: Project) -> tuple[tuple[ModuleNames, ast.Attribute], ...]:
     modules = [*modules_with(project, WORDS)]
     return tuple((module, node) for module in modules for node in _stores(module))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....codemod.python.names import ModuleNames, modules_with, names_of
+from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
 from .deprecated_uses import WORDS
 
@@ -13,21 +14,9 @@ _MAX_STAR_SOURCES = 100
 _MAX_DEPTH = 12
 
 
+@fact
 def exported_names(project: Project) -> frozenset[tuple[str, str]]:
     """(path, name) of the imported AMP names that other files use."""
-    return project.fact(_exported_names)
-
-
-def is_star_imported(project: Project, module: ModuleNames) -> bool:
-    """Whether some file takes all names of this one."""
-    return any(module in _star_sources(project, other) for other in _modules(project))
-
-
-def _modules(project: Project) -> Iterator[ModuleNames]:
-    yield from modules_with(project, WORDS)
-
-
-def _exported_names(project: Project) -> frozenset[tuple[str, str]]:
     candidates = {pair for module in _modules(project) for pair in _imported_from_torch(module)}
     names = {name for _, name in candidates}
     found: set[tuple[str, str]] = set()
@@ -38,6 +27,15 @@ def _exported_names(project: Project) -> frozenset[tuple[str, str]]:
             unbound = {name for name in names & module.name_loads.keys() if not module.module_scope.lookup(name)}
             found |= {(source.document.path, name) for name in unbound}
     return frozenset(found & candidates)
+
+
+def is_star_imported(project: Project, module: ModuleNames) -> bool:
+    """Whether some file takes all names of this one."""
+    return any(module in _star_sources(project, other) for other in _modules(project))
+
+
+def _modules(project: Project) -> Iterator[ModuleNames]:
+    yield from modules_with(project, WORDS)
 
 
 def _imported_from_torch(module: ModuleNames) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,7 @@ from ....codemod.python.bindings import default_of, only_value
 from ....codemod.python.functions import class_of
 from ....codemod.python.limits import MAX_BASES
 from ....codemod.python.names import ModuleNames, Scope, attribute_chain, is_none, names_of, resolve
+from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import Unknown
@@ -55,12 +56,9 @@ class Encoder:
     """Whether padded input becomes a nested tensor: in a stack, unless ``enable_nested_tensor=False``."""
 
 
+@fact
 def encoders(project: Project) -> tuple[Encoder, ...]:
     """The encoders of the project, by file."""
-    return project.fact(_encoders)
-
-
-def _encoders(project: Project) -> tuple[Encoder, ...]:
     documents = list(project.python_documents(WORDS, ("Transformer",)))
     modules = dict.fromkeys(names_of(project, document) for document in documents)
     names = {name for module in modules for name in _subclasses(project, module)}

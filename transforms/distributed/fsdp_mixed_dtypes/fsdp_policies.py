@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ....codemod.python.arguments import Signature, bind
 from ....codemod.python.names import ModuleNames, modules_with, resolve
+from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import HALVES, Dtype
@@ -61,12 +62,9 @@ class Policy:
         return only if isinstance(only, Dtype) and only in HALVES else None
 
 
+@fact
 def policies(project: Project) -> tuple[Policy, ...]:
     """Every policy of the project whose arguments are all to be seen."""
-    return project.fact(_all_policies)
-
-
-def _all_policies(project: Project) -> tuple[Policy, ...]:
     found = []
     for module in modules_with(project, WORDS[:1], ("torch.distributed",)):
         found += [policy for call in _made(module) if (policy := policy_of(project, module, call)) is not None]

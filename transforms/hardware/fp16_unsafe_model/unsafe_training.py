@@ -10,6 +10,7 @@ from ....codemod.model import Draft
 from ....codemod.purpose.checked import checked_code
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import function_of
+from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOADERS
 from ....codemod.torch.autocast import autocasts_in, dtype_scenarios, is_float32_island, runs_without_gradients
@@ -67,11 +68,8 @@ def checkpoint_at(project: Project, module: ModuleNames, call: ast.Call) -> Chec
     return Checkpoint(module, call, model, family) if isinstance(model, str) and family is not None else None
 
 
+@fact
 def _names_any(project: Project) -> bool:
-    return project.fact(_some_document_loads)
-
-
-def _some_document_loads(project: Project) -> bool:
     return bool(project.python_paths(WORDS, ("from_pretrained",)))
 
 

@@ -20,6 +20,7 @@ from ....codemod.purpose.training import training_modules
 from ....codemod.python.creations import creations_of
 from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, attribute_chain, resolve
+from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
 from ....codemod.torch.api import CASTS as ALL_CASTS
 from ....codemod.torch.cast_models import later_statements
@@ -44,12 +45,9 @@ class HalfBuffers:
     """Whether complex numbers are cast, too, and lose their imaginary part: ``to`` does, ``half`` leaves them alone."""
 
 
+@fact
 def half_buffers(project: Project) -> Mapping[str, HalfBuffers]:
     """The symbols of the weights of such classes (`FlowAnalysis.own_weights`)."""
-    return project.fact(_half_buffers)
-
-
-def _half_buffers(project: Project) -> dict[str, HalfBuffers]:
     found: dict[str, HalfBuffers] = {}
     for module in training_modules(project):
         for call in (call for name in CASTS for call in module.calls_by_name.get(name, [])):

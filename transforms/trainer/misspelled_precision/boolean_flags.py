@@ -18,6 +18,7 @@ from ....codemod.python.names import ModuleNames, modules_with, resolve
 from ....codemod.python.options import SETTINGS, options_in
 from ....codemod.python.precision_words import SWITCHING
 from ....codemod.python.scopes import attribute_chain
+from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.declarations import calls_of, scope_of_call
 from ....codemod.trainers.reading.launch_flags import flags_given
@@ -131,13 +132,10 @@ def _is_argparse(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     return receiver is not None and module.qualified(receiver) is None
 
 
+@fact
 def _teaches_bool(project: Project) -> bool:
     """Whether a parser of the project is told how to read ``bool`` (``parser.register("type", bool, ...)``), or is a
     class of its own that has its own ``add_argument``."""
-    return project.fact(_own_parsers)
-
-
-def _own_parsers(project: Project) -> bool:
     spelled = ("def add_argument(", 'register("type", bool', "register('type', bool")
     return bool(project.python_paths(("add_argument", "register"), spelled))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
 
 DTYPES = ("bfloat16", "float16", "float32")
@@ -66,12 +67,9 @@ def respelled_dtype(text: str) -> str | None:
     return prefix + _cased(word, meant) if meant in SPELLED else None
 
 
+@fact
 def paths_with_slips(project: Project) -> list[str]:
     """The Python files that hold a word that `respelled` would change."""
-    return project.fact(_paths_with_slips)
-
-
-def _paths_with_slips(project: Project) -> list[str]:
     sought = (*slips(), *(f"{before}{dash}prec" for before in BEFORE for dash in ("_", "-")))
 
     def holds_one(text: str) -> bool:
