@@ -12,8 +12,9 @@ from .names import Binding, ModuleNames, Scope, attribute_chain, defaults_in
 def default_of(binding: Binding) -> ast.expr | None:
     """The default value of a parameter binding, or None."""
     node = binding.scope.node
-    is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-    return defaults_in(node.args).get(binding.name) if is_function else None
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return None
+    return defaults_in(node.args).get(binding.name)
 
 
 def default_at(module: ModuleNames, node: ast.expr | None) -> ast.expr | None:
