@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from ..python.names import ModuleNames, names_of
+from ..python.names import ModuleNames, modules_with
+from ..source.facts import fact, memo
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts_in, dtype_scenarios
 from ..torch.dtypes import Dtype
@@ -18,26 +19,20 @@ UNDECORATED = AutocastState(Autocasting.MAYBE)
 """What a function begins in whose callers decide."""
 
 
+@memo
 def autocasts_by_node(project: Project, module: ModuleNames) -> dict[ast.AST, Autocast]:
     """The autocasts of a module by their node."""
-    return project.memo(_autocasts_by_node, module)
-
-
-def _autocasts_by_node(project: Project, module: ModuleNames) -> dict[ast.AST, Autocast]:
     found = autocasts_in(project, module) if "autocast" in module.document.text else ()
     return {item.node: item for item in found}
 
 
+@fact
 def open_region(project: Project) -> Source | None:
     """Where the project opens an autocast region: its models run inside of it. None where no file does."""
-    return project.fact(_open_region)
-
-
-def _open_region(project: Project) -> Source | None:
-    for document in project.python_documents(("autocast",)):
-        for item in autocasts_by_node(project, names_of(project, document)).values():
+    for module in modules_with(project, ("autocast",)):
+        for item in autocasts_by_node(project, module).values():
             if not item.switched_off:
-                return Source(document.path, item.node, "autocast is entered here: layers give 16 bits inside")
+                return Source(module.path, item.node, "autocast is entered here: layers give 16 bits inside")
     return None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ..python.functions import class_of, method_of
 from ..python.names import FunctionNode, ModuleNames, Scope
+from ..source.facts import memo
 from ..source.project import Project
 from ..torch.api import NARROWING
 from .classes import ProjectClass
@@ -16,12 +17,9 @@ MAX_CLASSES = 60
 """Models that are made of more classes than this are not judged."""
 
 
+@memo
 def may_end_wide(project: Project, found: ProjectClass) -> bool:
     """Whether some ``forward`` of the class, or of the project's classes it builds, may give float32."""
-    return project.memo(_may_end_wide, found)
-
-
-def _may_end_wide(project: Project, found: ProjectClass) -> bool:
     seen, waiting = {found.scope}, [found]
     while waiting:
         current = waiting.pop()

@@ -10,6 +10,7 @@ from ..python.names import ModuleNames
 from ..python.paths import Guard
 from ..python.settings_objects import may_hold_settings
 from ..source.child_fields import within
+from ..source.facts import memo
 from ..source.project import Project
 from .lattice import Value
 
@@ -24,13 +25,9 @@ def opposed(first: Facts, second: Facts) -> bool:
     return any((text, not holds) in second for text, holds in first)
 
 
+@memo
 def lasting_facts(project: Project, module: ModuleNames, test: ast.expr, holds: bool) -> Facts:
     """What an outcome of a test says for the whole run: of settings and names that nothing changes on the way."""
-    return project.memo(_lasting_facts, (module, test, holds))
-
-
-def _lasting_facts(project: Project, asked: tuple[ModuleNames, ast.expr, bool]) -> Facts:
-    module, test, holds = asked
     return frozenset(Guard(test, holds).facts) if project.memo(_lasts, (module, test)) else frozenset()
 
 

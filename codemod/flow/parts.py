@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ..python.functions import called_function, class_of
 from ..python.names import Binding, FunctionNode, ModuleNames, root_name
 from ..source.child_fields import within
+from ..source.facts import memo
 from ..source.project import Project
 from ..source.slim_nodes import is_read
 from .classes import ProjectClass, is_torch_module
@@ -18,9 +19,17 @@ MAX_HOPS = 3
 """Helper functions through which a constructor makes its parts."""
 
 
+@memo
 def parts_of(project: Project, owner: ProjectClass) -> tuple[ProjectClass, ...]:
     """The bases of a model class, and the model classes that its body or helpers of its constructor name."""
-    return project.memo(_parts_of, owner)
+    node, module = owner.scope.node, owner.module
+    if not isinstance(node, ast.ClassDef):
+        return ()
+    found = dict.fromkeys(classes_named(project, module, node))
+    for helper, place in _helpers(project, module, node).items():
+        found.update(dict.fromkeys(classes_named(project, place, helper)))
+    found.pop(owner, None)
+    return tuple(item for item in found if is_torch_module(project, item))
 
 
 def all_parts(project: Project, owner: ProjectClass) -> Iterator[ProjectClass]:
@@ -32,17 +41,6 @@ def all_parts(project: Project, owner: ProjectClass) -> Iterator[ProjectClass]:
             seen.add(current)
             yield current
             waiting += parts_of(project, current)
-
-
-def _parts_of(project: Project, owner: ProjectClass) -> tuple[ProjectClass, ...]:
-    node, module = owner.scope.node, owner.module
-    if not isinstance(node, ast.ClassDef):
-        return ()
-    found = dict.fromkeys(classes_named(project, module, node))
-    for helper, place in _helpers(project, module, node).items():
-        found.update(dict.fromkeys(classes_named(project, place, helper)))
-    found.pop(owner, None)
-    return tuple(item for item in found if is_torch_module(project, item))
 
 
 def _helpers(project: Project, module: ModuleNames, node: ast.AST) -> dict[FunctionNode, ModuleNames]:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import ast
 
-from ..python.names import ModuleNames, names_of
+from ..python.names import ModuleNames, modules_with
+from ..source.facts import fact
 from ..source.project import Project
 
 
+@fact
 def prepared_names(project: Project) -> frozenset[str]:
     """The names of everything that is passed to a method called ``prepare``, digits at their end left out.
 
     accelerate 1.15 wraps the forward of a prepared model: it runs under autocast, and its outputs become float32.
     """
-    return project.fact(named_as_prepared)
+    found: set[str] = set()
+    for module in modules_with(project, ("prepare(",)):
+        for call in module.calls_by_name.get("prepare", []):
+            if isinstance(call.func, ast.Attribute) and "accelerator" in ast.unparse(call.func.value).lower():
+                found.update(plain_name(item) for item in call.args)
+    return frozenset(found - {""})
 
 
 def may_be_prepared(project: Project, module: ModuleNames, node: ast.expr) -> bool:
@@ -24,15 +31,6 @@ def may_be_prepared(project: Project, module: ModuleNames, node: ast.expr) -> bo
     if plain_name(node) not in prepared_names(project):
         return False
     return "prepare" in module.calls_by_name or "__main__" not in module.document.text
-
-
-def named_as_prepared(project: Project) -> frozenset[str]:
-    found: set[str] = set()
-    for document in project.python_documents(("prepare(",)):
-        for call in names_of(project, document).calls_by_name.get("prepare", []):
-            if isinstance(call.func, ast.Attribute) and "accelerator" in ast.unparse(call.func.value).lower():
-                found.update(plain_name(item) for item in call.args)
-    return frozenset(found - {""})
 
 
 def plain_name(node: ast.expr) -> str:

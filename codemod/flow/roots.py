@@ -13,7 +13,8 @@ from ..purpose.files import purpose_of
 from ..purpose.words import Purpose
 from ..python.bindings import self_stores
 from ..python.functions import FunctionTarget, called_function, class_of, lineage, method_of
-from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, names_of, root_name
+from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, modules_at, root_name
+from ..source.facts import memo
 from ..source.project import Project
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import FLOAT32_TABLES, MODEL_NAMES
@@ -41,12 +42,9 @@ Holder = FunctionNode | None
 """A function; None: the statements of a module."""
 
 
+@memo
 def roots_in(project: Project, module: ModuleNames) -> tuple[Holder, ...]:
     """The functions and statements of a file in which something wide can meet what does not promote."""
-    return project.memo(_roots_in, module)
-
-
-def _roots_in(project: Project, module: ModuleNames) -> tuple[Holder, ...]:
     found = project.memo(_given, (module, MAX_CALLERS))
     return tuple(in_order(item for item in found if not _is_constructor(item)))  # weights are in float32 there
 
@@ -65,7 +63,7 @@ def _given(project: Project, asked: tuple[ModuleNames, int]) -> frozenset[Holder
 def followed_modules(project: Project, among: Container[str] | None = None) -> Iterator[ModuleNames]:
     """The modules that import torch among those that are checked, outside of tests and documentation."""
     paths = (path for path in project.fact(_followed) if project.is_checked(path) and (among is None or path in among))
-    return (names_of(project, document) for document in project.python_documents_at(paths))
+    return modules_at(project, paths)
 
 
 def _followed(project: Project) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..model import Place, Span
-from ..python.names import FunctionNode, ModuleNames, attribute_chain, names_of
+from ..python.names import FunctionNode, ModuleNames, attribute_chain, modules_at
 from ..python.seen import Seen, expressions_of, seen_of
 from ..source.project import Project
 from ..torch.dtypes import Dtype
@@ -189,8 +189,8 @@ def _born_at(project: Project, birth: Birth) -> ast.expr | None:
     seen = seen_of(project)
     if seen is None or birth.path in seen.stale or birth.path not in project.paths:
         return None
-    for document in project.python_documents_at([birth.path]):
-        known = project.memo(_expressions, names_of(project, document))
+    for module in modules_at(project, [birth.path]):
+        known = project.memo(_expressions, module)
         return next((node for span, node in known.items() if _begins(span, birth)), None)
     return None
 

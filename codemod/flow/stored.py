@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterable
 
 from ..python.bindings import reaching
-from ..python.names import ModuleNames, names_of, string_of
+from ..python.names import ModuleNames, modules_with, string_of
+from ..source.facts import memo
 from ..source.project import Project
 from ..torch.tables.libraries import ITEM_WRITERS, TO_TENSOR
 from ..torch.tables.operations import keeps_dtype
@@ -18,21 +19,17 @@ MAX_STEPS = 6
 """How many names, moves and modules lie between what is made and the item: data code is short."""
 
 
+@memo
 def stored_mask(project: Project, key: str) -> Source | None:
     """Where the item ``key`` is made: a comparison that is cast to float32, zeros or ones, an image's ``ToTensor``.
 
     Or a module of a library's data pipeline, that writes it or the item whose dtype it has.
     """
-    return project.memo(_search, key)
-
-
-def _search(project: Project, key: str) -> Source | None:
-    for document in project.python_documents((f'"{key}"', f"'{key}'")):
-        module = names_of(project, document)
+    for module in modules_with(project, (f'"{key}"', f"'{key}'")):
         makers = [_maker(module, value) for value in project.memo(_stored, module).get(key, [])]
         for maker in (*makers, _written(module, key)):
             if maker is not None:
-                return Source(document.path, maker, f"{key} is made in float32 here, whatever the model computes in")
+                return Source(module.path, maker, f"{key} is made in float32 here, whatever the model computes in")
     return None
 
 

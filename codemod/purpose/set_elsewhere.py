@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from ..python.glimpses import may_set
-from ..python.names import ModuleNames, Scope, modules_with, names_of
+from ..python.names import ModuleNames, Scope, modules_at, modules_with, names_of
 from ..python.settings_objects import is_called_as_settings
 from ..source.facts import memo
 from ..source.project import Project
@@ -42,8 +42,7 @@ def given_elsewhere(project: Project, module: ModuleNames, owner: Scope, name: s
 def _named_stores(project: Project, name: str) -> tuple[tuple[ModuleNames, ast.expr | ast.stmt, ast.expr | None], ...]:
     """All stores of an attribute outside of tests, with the object; with the statement for ``self`` and classes."""
     found: list[tuple[ModuleNames, ast.expr | ast.stmt, ast.expr | None]] = []
-    for document in project.python_documents_at(_setting(project, name)):
-        module = names_of(project, document)
+    for module in modules_at(project, _setting(project, name)):
         for chain, value, statement in module.attribute_stores.get(name, ()):
             holder = None if chain in (None, ["self"]) else _holder_of(statement, name)
             found.append((module, holder or statement, value))  # type: ignore[arg-type]

@@ -10,8 +10,9 @@ from ...model import Place
 from ...purpose.imports import imported_names, reached_from
 from ...python.callers import callers_of
 from ...python.commands import command_parameters
-from ...python.names import ModuleNames, names_of, string_of
+from ...python.names import ModuleNames, modules_at, string_of
 from ...python.options import options_in
+from ...source.facts import memo
 from ...source.project import Project
 from ..framework import Framework
 from .interface import Interface
@@ -32,32 +33,10 @@ OPEN_PACKAGES = frozenset(("hydra", "fire", "absl", "omegaconf", "mmengine", "mm
 """Libraries whose programs take options without a declaration that is read here."""
 
 
+@memo
 def interface_of(project: Project, script: str) -> Interface | None:
     """What the program ``script`` (a path) accepts; None where no parser of it is seen."""
-    return project.memo(_interface, script)
-
-
-@dataclass(slots=True)
-class _Growing:
-    names: set[str] = field(default_factory=set)
-    frameworks: dict[str, Framework] = field(default_factory=dict)
-    file_flags: set[str] = field(default_factory=set)
-    files: set[str] = field(default_factory=set)
-    choices: list[tuple[str, frozenset[str]]] = field(default_factory=list)
-    place: Place | None = None
-    is_closed: bool = True
-    is_typed: bool = False
-    is_generated: bool = False
-    is_parser: bool = False
-
-    def take(self, other: Fields) -> None:
-        self.names |= other.names
-        self.frameworks |= {item.id: item for item in other.frameworks}
-        self.is_closed = self.is_closed and other.is_complete
-
-
-def _interface(project: Project, script: str) -> Interface | None:
-    starts = [names_of(project, document) for document in project.python_documents_at([script])]
+    starts = [*modules_at(project, [script])]
     modules = reached_from(project, starts, MAX_MODULES)
     growing = _Growing()
     for module in modules:
@@ -79,6 +58,25 @@ def _interface(project: Project, script: str) -> Interface | None:
         frozenset(name.partition(".")[0] for module in modules for name in imported_names(module)),
         tuple(growing.choices),
     )
+
+
+@dataclass(slots=True)
+class _Growing:
+    names: set[str] = field(default_factory=set)
+    frameworks: dict[str, Framework] = field(default_factory=dict)
+    file_flags: set[str] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+    choices: list[tuple[str, frozenset[str]]] = field(default_factory=list)
+    place: Place | None = None
+    is_closed: bool = True
+    is_typed: bool = False
+    is_generated: bool = False
+    is_parser: bool = False
+
+    def take(self, other: Fields) -> None:
+        self.names |= other.names
+        self.frameworks |= {item.id: item for item in other.frameworks}
+        self.is_closed = self.is_closed and other.is_complete
 
 
 def _take_typed(project: Project, growing: _Growing, module: ModuleNames, is_script: bool) -> None:

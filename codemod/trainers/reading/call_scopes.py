@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from ...python.bindings import only_value
 from ...python.functions import all_bases, class_of
 from ...python.keywords import lasting_entries
-from ...python.names import ModuleNames, names_of, resolve
+from ...python.names import ModuleNames, modules_with, resolve
 from ...source.project import Project
 from ...torch.dtypes import TORCH_DTYPES
 from ..framework import Framework
@@ -42,8 +42,7 @@ class _Calls:
 
     def scopes(self) -> Iterator[Scope]:
         subclasses: dict[ast.AST, Framework] = {}
-        for document in self._project.python_documents({first for first, _ in self._words}, where=self._may_call):
-            module = names_of(self._project, document)
+        for module in modules_with(self._project, {first for first, _ in self._words}, where=self._may_call):
             renamed = _renamed(module)
             for name, calls in module.calls_by_name.items():
                 makers = self._makers_called(renamed.get(name, name))
@@ -101,8 +100,7 @@ class _Calls:
         names = {node.name for node in subclasses if isinstance(node, ast.ClassDef)}
         if not names:
             return
-        for document in self._project.python_documents(names, [f"{name}(" for name in names]):
-            module = names_of(self._project, document)
+        for module in modules_with(self._project, names, [f"{name}(" for name in names]):
             for call in (call for name in names for call in module.calls_by_name.get(name, ())):
                 found = class_of(self._project, module, call.func)
                 if found is not None and found[1].node in subclasses:

@@ -11,7 +11,7 @@ from ...outcome import Declaration
 from ...purpose.files import is_test
 from ...purpose.steps import carries_nothing_back, validates
 from ...purpose.training import training_modules
-from ...python.names import ModuleNames, names_of
+from ...python.names import ModuleNames, modules_with
 from ...python.options import speaking_options
 from ...python.precision_words import CHOOSING
 from ...source.project import Project
@@ -45,11 +45,10 @@ def code_declarations(project: Project) -> tuple[Declaration, ...]:
     known = {(item.path, item.span.row) for item in followed}
     spans = {(item.path, item.span) for item in followed}
     found = [*_regions(project), *_scalers(project), *_cast_elsewhere(project), *followed]
-    for document in project.python_documents(WORDS):
-        module = names_of(project, document)
+    for module in modules_with(project, WORDS):
         told = [*_loads(module), *_options(project, module), *stated_apex(module), *stated_commands(module)]
         told += stated_hooks(module)
-        if not is_test(document.path):
+        if not is_test(module.path):
             told += [*stated_casts(project, module), *stated_values(project, module)]
         found += (
             item
@@ -120,8 +119,7 @@ def _cast_elsewhere(project: Project) -> Iterator[Declaration]:
     """``vae.to(device, dtype=weight_dtype)``, ``torch.set_default_dtype(dtype)``: what a setting decides elsewhere."""
     for call, cast in casts_of_models(project):
         yield _stated(cast.module, cast.node, f"{text_of(call.func)}()", "cast")
-    for document in project.python_documents((SETTER,)):
-        module = names_of(project, document)
+    for module in modules_with(project, (SETTER,)):
         for call in module.calls_by_name.get(SETTER, ()):
             if len(call.args) == 1 and (module.qualified(call.func) or "").startswith("torch."):
                 role = "cast" if isinstance(call.args[0], ast.Name | ast.Subscript) else "weights"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from ...purpose.files import is_test, purpose_of
 from ...purpose.imports import connected_modules, reached_from
-from ...python.names import FunctionNode, ModuleNames, names_of
+from ...python.names import FunctionNode, ModuleNames, modules_at, modules_with
 from ...python.options import Option, options_in
 from ...source.project import Project
 from ..parsers.programs import MAX_MODULES, runs_only_as_script
@@ -70,8 +70,8 @@ def _is_another_programs(project: Project, option: Option, module: ModuleNames) 
 def _in_passed_files(project: Project, module: ModuleNames, name: str) -> Sequence[Option]:
     """The declarations in Python files that launch lines pass to the program: ``--config=configs/base.py``."""
     found: list[Option] = []
-    for document in project.python_documents_at(python_files_passed(project, module.document.path)):
-        found += (item for item in options_in(project, names_of(project, document)).get(name, ()) if not item.flags)
+    for other in modules_at(project, python_files_passed(project, module.document.path)):
+        found += (item for item in options_in(project, other).get(name, ()) if not item.flags)
     return found
 
 
@@ -92,8 +92,7 @@ def constructions_of(project: Project, option: Option) -> Sequence[tuple[ModuleN
     if not isinstance(owner, ast.ClassDef):
         return ()
     found: list[tuple[ModuleNames, ast.expr | None]] = []
-    for document in project.python_documents((owner.name,)):
-        module = names_of(project, document)
-        for call in module.calls_by_name.get(owner.name, ()) if not is_test(document.path) else ():
+    for module in modules_with(project, (owner.name,)):
+        for call in module.calls_by_name.get(owner.name, ()) if not is_test(module.path) else ():
             found.append((module, next((item.value for item in call.keywords if item.arg == option.name), None)))
     return found

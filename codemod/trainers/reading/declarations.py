@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
+from ...source.facts import fact
 from ...source.project import Project
 from .call_scopes import call_scopes
 from .mapping_scopes import mapping_scopes
@@ -13,9 +14,12 @@ from .scopes import Scope
 from .text_scopes import text_scopes
 
 
+@fact
 def scopes_of(project: Project) -> tuple[Scope, ...]:
     """All scopes of the project, by path and line, computed once."""
-    return project.fact(_scopes)
+    texts, calls = list(text_scopes(project)), list(call_scopes(project))
+    found = [*texts, *passed_sections(project, calls, texts), *calls, *mapping_scopes(project)]
+    return tuple(sorted(found, key=lambda scope: (scope.path, scope.span, scope.framework.id)))
 
 
 def calls_of(project: Project, *frameworks: str) -> tuple[Scope, ...]:
@@ -31,9 +35,3 @@ def scope_of_call(project: Project, call: ast.Call) -> Scope | None:
 
 def _by_call(project: Project) -> Mapping[ast.AST, Scope]:
     return {scope.call: scope for scope in scopes_of(project) if scope.call is not None}
-
-
-def _scopes(project: Project) -> tuple[Scope, ...]:
-    texts, calls = list(text_scopes(project)), list(call_scopes(project))
-    found = [*texts, *passed_sections(project, calls, texts), *calls, *mapping_scopes(project)]
-    return tuple(sorted(found, key=lambda scope: (scope.path, scope.span, scope.framework.id)))

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from ...outcome import Declaration
 from ...purpose.files import purpose_of
 from ...purpose.switches import is_set
-from ...python.names import ModuleNames, names_of
+from ...python.names import ModuleNames, modules_with
 from ...python.trace import trace
+from ...source.facts import fact
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import Autocast, autocasts, dtype_scenarios
@@ -60,20 +61,17 @@ class Acting:
         return f"{self.module.path}:{self.module.document.span(self.node).row}"
 
 
+@fact
 def followed_declarations(project: Project) -> tuple[Declaration, ...]:
     """A declaration for every place that a dtype of the code has its value from, by place."""
-    return project.fact(_followed)
-
-
-def _acting(project: Project) -> tuple[Acting, ...]:
-    return (*_regions(project), *_loads(project), *(cast for _, cast in casts_of_models(project)))
-
-
-def _followed(project: Project) -> tuple[Declaration, ...]:
     found: dict[tuple[str, object], Declaration] = {}
     for _, item in project.fact(_by_module):
         found.setdefault((item.path, item.span), item)
     return tuple(sorted(found.values(), key=lambda item: (item.path, item.span, item.key)))
+
+
+def _acting(project: Project) -> tuple[Acting, ...]:
+    return (*_regions(project), *_loads(project), *(cast for _, cast in casts_of_models(project)))
 
 
 def followed_in(project: Project, item: Declaration, modules: Collection[str]) -> Declaration:
@@ -113,8 +111,7 @@ def _regions(project: Project) -> Iterator[Acting]:
 
 
 def _loads(project: Project) -> Iterator[Acting]:
-    for document in project.python_documents(LOADERS, LOAD_KEYS):
-        module = names_of(project, document)
+    for module in modules_with(project, LOADERS, LOAD_KEYS):
         for name in LOADERS:
             for call in module.calls_by_name.get(name, ()):
                 for keyword in call.keywords:
@@ -124,18 +121,14 @@ def _loads(project: Project) -> Iterator[Acting]:
                         yield Acting(module, keyword.value, name, "weights", knobs, frozen_load(module, call))
 
 
+@fact
 def casts_of_models(project: Project) -> tuple[tuple[ast.Call, Acting], ...]:
     """``model.to(device, dtype=dtype)``, where something else says the dtype."""
-    return project.fact(_casts_of_models)
-
-
-def _casts_of_models(project: Project) -> tuple[tuple[ast.Call, Acting], ...]:
     return tuple(_casts(project))
 
 
 def _casts(project: Project) -> Iterator[tuple[ast.Call, Acting]]:
-    for document in project.python_documents(("dtype", "float16", "half"), ("to",)):
-        module = names_of(project, document)
+    for module in modules_with(project, ("dtype", "float16", "half"), ("to",)):
         for call in module.calls_by_name.get("to", ()):
             if not isinstance(call.func, ast.Attribute) or not is_model(call.func.value):
                 continue
@@ -241,8 +234,7 @@ def _of_classes(project: Project, module: ModuleNames, node: ast.expr) -> Iterat
         return
     if isinstance(read.owner, ast.Name) and read.owner.id in ("self", "cls"):
         return
-    for document in project.python_documents((read.name,)):
-        holder = names_of(project, document)
+    for holder in modules_with(project, (read.name,)):
         for receiver, value, _ in holder.attribute_stores.get(read.name, ()):
             source = literal_source("field", holder, value, read.name) if value is not None else None
             if source is not None and receiver in (None, ["self"]):

@@ -10,6 +10,7 @@ from ...model import Edit, EditRefused
 from ...python.conditions import conditions_in
 from ...python.names import ModuleNames
 from ...python.options import Option
+from ...source.facts import memo
 from ...source.project import Project
 from ...torch.dtypes import Constant
 from ...torch.machine_answers import machine_answers
@@ -94,12 +95,9 @@ class Handed:
         return self.setting.key.meaning(self.value) if not self.left_to else None
 
 
+@memo
 def handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
     """Where the settings of a call that are no literals have their values from."""
-    return project.memo(_handed_to, scope)
-
-
-def _handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
     found: list[Handed] = []
     for setting in scope.settings:
         argument = scope.argument(setting)

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...formats.text import Entry
-from ...python.names import names_of
+from ...python.names import modules_at, modules_with
 from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import config_files
@@ -38,8 +38,8 @@ def counts_in(project: Project, modules: Sequence[str], words: Sequence[str], pa
     """Whether a run with these words may read a key of a file that Hydra composes for its program; true of others."""
     found = [
         (main.root, composition(project, main, words))
-        for document in project.python_documents_at([path for path in modules if path in project.fact(_composed)])
-        for main in mains_of(project, names_of(project, document))
+        for module in modules_at(project, [path for path in modules if path in project.fact(_composed)])
+        for main in mains_of(project, module)
         if main.name
     ]
     below = [item for root, item in found if root == "." or path.startswith(f"{root}/")]
@@ -75,10 +75,10 @@ def _composed(project: Project) -> Mapping[str, Sequence[Composition]]:
     """By module that asks Hydra what it composes: for its launch lines, and for none."""
     found: dict[str, list[Composition]] = {}
     lines = list(_launch_lines(project))
-    for document in project.python_documents(HYDRA):
-        for main in mains_of(project, names_of(project, document)):
-            asked = [(), *(words for modules, words in lines if document.path in modules)] if main.name else []
-            found.setdefault(document.path, []).extend(composition(project, main, words) for words in asked)
+    for module in modules_with(project, HYDRA):
+        for main in mains_of(project, module):
+            asked = [(), *(words for modules, words in lines if module.path in modules)] if main.name else []
+            found.setdefault(module.path, []).extend(composition(project, main, words) for words in asked)
     return found
 
 
@@ -96,11 +96,7 @@ def _never_picked(project: Project) -> frozenset[str]:
     every = [item for found in project.fact(_composed).values() for item in found]
     composed = {path for item in every for path in item.files}
     groups = {posixpath.dirname(path) for item in every if item.is_whole for path in list(item.files)}
-    roots = {
-        main.root
-        for document in project.python_documents_at(project.fact(_composed))
-        for main in mains_of(project, names_of(project, document))
-    }
+    roots = {main.root for module in modules_at(project, project.fact(_composed)) for main in mains_of(project, module)}
     beside = [path for path in project.paths if posixpath.dirname(path) in groups - roots and path not in composed]
     return frozenset(path for path in beside if not _may_be_picked(project, path))
 
@@ -113,7 +109,7 @@ def _may_be_picked(project: Project, path: str) -> bool:
     picked = f"={name}"
     if any(True for _ in project.documents(FileKind.TEXT, (picked,))):
         return True
-    modules = (names_of(project, document) for document in project.python_documents((picked,)))
+    modules = modules_with(project, (picked,))
     strings = (node.value for module in modules for node in module.of_type(ast.Constant))
     return any(isinstance(value, str) and picked in value for value in strings)
 

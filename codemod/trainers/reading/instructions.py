@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from ...purpose.files import CONFIG_ENDINGS
 from ...source.documents import FileKind
+from ...source.facts import fact
 from ...source.project import Project
 from .program_files import LAUNCHING, file_named, script_of
 from .recognition import runs_program
@@ -19,12 +20,9 @@ MAX_WORDS = 400
 """Words of one line that are looked at."""
 
 
+@fact
 def instructed_files(project: Project) -> tuple[tuple[str, str], ...]:
     """Each script with each file that a line of instructions starts it with; "" for one of somebody else's."""
-    return project.fact(_instructed)
-
-
-def _instructed(project: Project) -> tuple[tuple[str, str], ...]:
     found: dict[tuple[str, str], None] = {}
     for document in project.documents(FileKind.TEXT, STARTS):
         for line in document.text.replace("\\\n", " ").splitlines():

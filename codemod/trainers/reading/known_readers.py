@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Iterator
 
 from ...formats.text import CommandLine
-from ...python.names import ModuleNames, attribute_chain, names_of
+from ...python.names import ModuleNames, attribute_chain, modules_at
 from ...source.documents import FileKind
 from ...source.project import Project
 from .command_options import declared_options
@@ -114,8 +114,7 @@ def _extends_parser(module: ModuleNames) -> bool:
 
 def _modules_behind(project: Project, scope: Scope) -> Iterator[ModuleNames]:
     paths = [run.modules for run in runs_of(project) if any(member.scope is scope for member in run.members)]
-    for document in project.python_documents_at(dict.fromkeys(path for modules in paths for path in modules)):
-        yield names_of(project, document)
+    yield from modules_at(project, dict.fromkeys(path for modules in paths for path in modules))
 
 
 def _is_configured(modules: list[ModuleNames]) -> bool:

@@ -10,6 +10,7 @@ from ...purpose.files import is_test
 from ...python.bindings import values_at
 from ...python.creations import PARSING, creations_of
 from ...python.names import ModuleNames, names_of
+from ...source.facts import fact
 from ...source.project import Project
 from ...torch.dtype_values import scenarios_of
 from ...torch.dtypes import Constant, Dtype, Given, as_dtype
@@ -28,12 +29,9 @@ OFF = (None, NULL, FALSE, "")
 """Values of arguments that ask for no sharding, or do not tell."""
 
 
+@fact
 def launched_loads(project: Project) -> tuple[TrainedLoad, ...]:
     """Every model whose load is seen and whose trainer's precision a launch line of its program decides."""
-    return project.fact(_launched_loads)
-
-
-def _launched_loads(project: Project) -> tuple[TrainedLoad, ...]:
     found: list[TrainedLoad] = []
     for document in project.python_documents(("HfArgumentParser", "TrlParser"), ("Trainer",)):
         precisions = [] if is_test(document.path) else list(_precisions(project, document.path))

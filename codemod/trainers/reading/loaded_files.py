@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from ...purpose.files import CONFIG_ENDINGS
 from ...purpose.imports import imported_names, reached_from
 from ...purpose.training import only_infers
-from ...python.names import ModuleNames, names_of
+from ...python.names import ModuleNames, modules_at, modules_with
 from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import config_files
@@ -38,9 +38,7 @@ def serves_inference(project: Project, path: str) -> bool:
 
 def is_of_own_program(project: Project, path: str) -> bool:
     """Whether programs are seen to load a file that use no trainer at all: they read its keys for themselves."""
-    modules = [
-        names_of(project, document) for document in project.python_documents_at(sorted(loaders_of(project, path)))
-    ]
+    modules = [*modules_at(project, sorted(loaders_of(project, path)))]
     behind = reached_from(project, modules, MAX_MODULES)
     imported = {name.partition(".")[0] for module in behind for name in imported_names(module)}
     packages = {name.lower().replace("-", "_") for item in project.frameworks for name in item.packages} - {"torch"}
@@ -86,18 +84,18 @@ def _loaders(project: Project) -> Mapping[str, frozenset[str]]:
 def _in_code(project: Project) -> Mapping[str, frozenset[str]]:
     """The files that code names, or Hydra composes for it."""
     found = dict(project.fact(_named))
-    for document in project.python_documents(HYDRA):
-        for path in _composed_by(project, names_of(project, document)):
-            found[path] = found.get(path, frozenset()) | {document.path}
+    for module in modules_with(project, HYDRA):
+        for path in _composed_by(project, module):
+            found[path] = found.get(path, frozenset()) | {module.path}
     return found
 
 
 def _named(project: Project) -> Mapping[str, frozenset[str]]:
     """The files that code names."""
     found: dict[str, set[str]] = {}
-    for document in project.python_documents(CONFIG_ENDINGS):
-        for path in _named_in(project, names_of(project, document)):
-            found.setdefault(path, set()).add(document.path)
+    for module in modules_with(project, CONFIG_ENDINGS):
+        for path in _named_in(project, module):
+            found.setdefault(path, set()).add(module.path)
     return {path: frozenset(modules) for path, modules in found.items()}
 
 

@@ -10,7 +10,7 @@ from ...model import (
     Place,
     Span,
 )
-from ...python.names import ModuleNames, attribute_chain, names_of
+from ...python.names import ModuleNames, attribute_chain, modules_with
 from ...source.project import Project
 from ..framework import Framework
 from .call_scopes import token_of_node
@@ -32,8 +32,7 @@ def mapping_scopes(project: Project) -> Iterator[Scope]:
     literal = [mark for framework in dictionaries for mark in framework.recognize.strong]
     variable = [mark for framework in modules for mark in framework.recognize.strong if not mark.startswith("-")]
     words = (*WORDS, *sorted({words[0] for mark in (*literal, *variable) if (words := words_of_mark(mark))}))
-    for document in project.python_documents(words, where=_filter(literal, variable)):
-        module = names_of(project, document)
+    for module in modules_with(project, words, where=_filter(literal, variable)):
         owned = _module_scope(modules, module) if modules else None
         if owned is not None:
             yield owned

@@ -14,7 +14,7 @@ from ...formats.text import CommandLine
 from ...model import Span
 from ...purpose.files import CONFIG_ENDINGS
 from ...python.identifiers import words_of
-from ...python.names import FunctionNode, ModuleNames, names_of
+from ...python.names import FunctionNode, ModuleNames, modules_at
 from ...python.options import Option
 from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Gap
@@ -135,7 +135,7 @@ def _given(option: Option | None, command: CommandLine | None) -> Iterable[str]:
 def _named_behind(project: Project, path: str) -> Mapping[Span, tuple[Named | None, ...]]:
     """What names the file behind each default of a module, by the place of the default."""
     found: dict[Span, tuple[Named | None, ...]] = {}
-    for module in (names_of(project, document) for document in project.python_documents_at([path])):
+    for module in modules_at(project, [path]):
         for call in (call for name in READS for call in module.calls_by_name.get(name, ())):
             owner = _owner(call)
             default = call.args[-1] if owner is not None else None

@@ -15,6 +15,7 @@ from itertools import islice, product
 from ...model import Place
 from ...python.names import ModuleNames
 from ...releases.pins import allowed
+from ...source.facts import memo
 from ...source.project import Project
 from ...torch.dtype_values import constants_of
 from ...torch.machine_tests import asks_machine
@@ -85,12 +86,9 @@ class Precision:
         return any(receiver is not None for receiver, _, _ in stores)
 
 
+@memo
 def precision_of(project: Project, scope: Scope) -> Precision:
     """What ``scope`` asks for."""
-    return project.memo(_precision, scope)
-
-
-def _precision(project: Project, scope: Scope) -> Precision:
     leading = [setting for setting in scope.effective() if setting.key.means]
     values = [tokens_of(project, scope, setting) for setting in leading]
     found: dict[str, Setting | None] = {}

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from ...purpose.files import is_test, purpose_of
 from ...purpose.imports import importers_of, reached_from
 from ...purpose.training import steps_in, training_modules
-from ...python.names import ModuleNames, attribute_chain, names_of, string_of
+from ...python.names import ModuleNames, attribute_chain, modules_at, modules_with, string_of
 from ...python.reach import reached
 from ...source.documents import FileKind
+from ...source.facts import fact, memo
 from ...source.project import Project
 from ..parsers.programs import is_main_guard
 from .run_code import is_used
@@ -36,12 +37,9 @@ COMMAND = re.compile(r"""^\s*["']?[\w.-]+["']?\s*=\s*["']?(?P<module>[A-Za-z_][\
 COMMANDS = ("console_scripts", "project.scripts", "poetry.scripts")
 
 
+@fact
 def candidates(project: Project) -> tuple[str, ...]:
     """The files that somebody can start: by their name, as a package, as a command, as a plain script."""
-    return project.fact(_candidates)
-
-
-def _candidates(project: Project) -> tuple[str, ...]:
     asking = (document.path for document in project.python_documents((MAIN,)))
     packages = (path for path in project.paths if path.rpartition("/")[2] == f"{MAIN}.py")
     plain = (module.document.path for module in training_modules(project) if _trains_at_top(project, module))
@@ -86,21 +84,31 @@ def _acting(module: ModuleNames) -> list[ast.stmt]:
 def _commands(project: Project) -> tuple[str, ...]:
     """The modules whose functions a distribution installs as commands."""
     texts = [item.text for kind in (FileKind.TOML, FileKind.TEXT) for item in project.documents(kind, COMMANDS)]
-    for document in project.python_documents((COMMANDS[0],)):
-        strings = (node.value for node in names_of(project, document).of_type(ast.Constant))
+    for module in modules_with(project, (COMMANDS[0],)):
+        strings = (node.value for node in module.of_type(ast.Constant))
         texts += (value for value in strings if isinstance(value, str))
     named = (project.python_path(found["module"]) for text in texts for found in COMMAND.finditer(text))
     return tuple(dict.fromkeys(path for path in named if path is not None))
 
 
+@memo
 def is_program(project: Project, path: str) -> bool:
     """Whether a Python file does something when it is started."""
-    return project.memo(_is_program, path)
+    if path in project.fact(_commands):
+        return True
+    if _only_tests_itself(project, path):
+        return False
+    for module in modules_at(project, [path]):
+        if "__name__" in module.name_loads:
+            return any(isinstance(module.parents.get(load), ast.Compare) for load in module.name_loads["__name__"])
+        acts = any(isinstance(item, ast.Expr | ast.For | ast.With) and not _is_text(item) for item in module.tree.body)
+        return acts and (not _is_imported(project, module) or _trains_at_top(project, module))
+    return False
 
 
 def _only_tests_itself(project: Project, path: str) -> bool:
     """Whether other code imports a module, and what it does as a script is to try out its own parts."""
-    modules = [names_of(project, document) for document in project.python_documents_at([path])]
+    modules = [*modules_at(project, [path])]
     if path in project.fact(_commands) or not any(_is_imported(project, module) for module in modules):
         return False
     found = reached(project, ((module, node) for module in modules for node in module.tree.body if is_main_guard(node)))
@@ -113,32 +121,15 @@ def _is_imported(project: Project, module: ModuleNames) -> bool:
     return any(not is_test(other.path) for other in importers_of(project, module))
 
 
-def _is_program(project: Project, path: str) -> bool:
-    if path in project.fact(_commands):
-        return True
-    if _only_tests_itself(project, path):
-        return False
-    for document in project.python_documents_at([path]):
-        module = names_of(project, document)
-        if "__name__" in module.name_loads:
-            return any(isinstance(module.parents.get(load), ast.Compare) for load in module.name_loads["__name__"])
-        acts = any(isinstance(item, ast.Expr | ast.For | ast.With) and not _is_text(item) for item in module.tree.body)
-        return acts and (not _is_imported(project, module) or _trains_at_top(project, module))
-    return False
-
-
 def _is_text(statement: ast.stmt) -> bool:
     value = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(value, ast.Constant)
 
 
+@memo
 def modules_of(project: Project, script: str) -> tuple[ModuleNames, ...]:
     """The script and the project's modules that it imports, near ones first."""
-    return project.memo(_modules_of, script)
-
-
-def _modules_of(project: Project, script: str) -> tuple[ModuleNames, ...]:
-    starts = [names_of(project, document) for document in project.python_documents_at([script])]
+    starts = [*modules_at(project, [script])]
     return reached_from(project, starts, MAX_MODULES)
 
 
@@ -148,12 +139,9 @@ def uses_step_of(project: Project, script: str, module: ModuleNames) -> bool:
     return any(is_used(project, script, module.document.path, row) for row in rows)
 
 
+@memo
 def built_by_name(project: Project, script: str) -> tuple[ModuleNames, ...]:
     """The modules from which a program builds what trains by a string, where it names no training step itself."""
-    return project.memo(_built_by_name, script)
-
-
-def _built_by_name(project: Project, script: str) -> tuple[ModuleNames, ...]:
     trained = training_modules(project)
     own = modules_of(project, script)
     mine = [module for module in own if module in trained]

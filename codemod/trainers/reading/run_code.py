@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 
 from ...purpose.proved_reach import is_reached
-from ...python.names import names_of, root_name
+from ...python.names import modules_at, root_name
 from ...python.reach import MAX_PARTS, reached
 from ...source.project import Project
 from ..parsers.programs import is_main_guard
@@ -29,7 +29,7 @@ def is_used(project: Project, script: str, path: str, row: int) -> bool:
 def _rows_of_holders(project: Project, path: str) -> dict[int, int]:
     """For each row at the top of a module that fills an object (``_C.AMP = True``), the row where that is made."""
     found: dict[int, int] = {}
-    for module in (names_of(project, document) for document in project.python_documents_at([path])):
+    for module in modules_at(project, [path]):
         for statement in module.tree.body:
             target = statement.targets[0] if isinstance(statement, ast.Assign) else None
             name = root_name(target) if isinstance(target, ast.Attribute | ast.Subscript) else None
@@ -41,7 +41,7 @@ def _rows_of_holders(project: Project, path: str) -> dict[int, int]:
 
 def _rows_of_scripts(project: Project, path: str) -> list[tuple[int, int]]:
     """The rows of a module that run only where it is the script."""
-    modules = [names_of(project, document) for document in project.python_documents_at([path])]
+    modules = [*modules_at(project, [path])]
     guarded = [(module, node) for module in modules for node in module.tree.body if is_main_guard(node)]
     spans = [module.document.span(node) for module, node in guarded]
     return [(span.row, span.end_row) for span in spans]
@@ -57,7 +57,7 @@ def is_switched_off(project: Project, scope: Scope) -> bool:
 
 def _used_rows(project: Project, script: str) -> dict[str, list[tuple[int, int]]] | None:
     """By file the rows of every definition that ``script`` uses; None where it uses too many to tell."""
-    modules = [names_of(project, document) for document in project.python_documents_at([script])]
+    modules = [*modules_at(project, [script])]
     found = reached(project, [(module, module.tree) for module in modules])
     if len(found.parts) >= MAX_PARTS or not modules:
         return None

@@ -15,7 +15,8 @@ from ...formats.text import CommandLine
 from ...purpose.computed_names import IMPORTING
 from ...purpose.files import CONFIG_ENDINGS
 from ...purpose.imports import reached_from
-from ...python.names import ModuleNames, names_of
+from ...python.names import ModuleNames, modules_at, names_of
+from ...source.facts import fact
 from ...source.module_paths import absolute_module
 from ...source.project import Project
 from .configs import ConfigFile
@@ -53,12 +54,9 @@ def python_configs(project: Project, near: str, command: CommandLine, script: st
             yield from files_below(project, path)
 
 
+@fact
 def built_configs(project: Project) -> tuple[tuple[RunFile, ...], ...]:
     """Every Python configuration that builds on others and that none builds on, before those that it builds on."""
-    return project.fact(_built_configs)
-
-
-def _built_configs(project: Project) -> tuple[tuple[RunFile, ...], ...]:
     documents = project.python_documents((*BASES, "read_base"))
     chains = {document.path: tuple(files_below(project, document.path)) for document in documents}
     below = {file.path for chain in chains.values() for file in chain}
@@ -141,7 +139,7 @@ def modules_named(project: Project, paths: Iterable[str], *, by_any_key: bool = 
 
 def modules_imported_by_name(project: Project, modules: frozenset[str]) -> tuple[ModuleNames, ...]:
     """The modules that the configurations of a program name under keys of its own, where it imports what they name."""
-    program = [names_of(project, document) for document in project.python_documents_at(sorted(modules))]
+    program = [*modules_at(project, sorted(modules))]
     if not any(name in module.calls_by_name for module in program for name in IMPORTING):
         return ()
     files = (path for path in project.paths if path.endswith(CONFIG_ENDINGS))
@@ -158,13 +156,13 @@ def _named_in(project: Project, asked: tuple[str, bool]) -> tuple[ModuleNames, .
         found = project.python_path(holder) if dot and name.isidentifier() else None
         if found is not None and (entry.key[-1] in CLASS_KEYS or (by_any_key and _defines(project, found, name))):
             starts[found] = None
-    modules = [names_of(project, document) for document in project.python_documents_at(starts)]
+    modules = [*modules_at(project, starts)]
     return reached_from(project, modules, MAX_MODULES)
 
 
 def _defines(project: Project, path: str, name: str) -> bool:
     """Whether a module has a class or a function of this name, so that ``runner: project.runners.Trainer`` names it."""
-    modules = (names_of(project, document) for document in project.python_documents_at([path]))
+    modules = modules_at(project, [path])
     return any(
         item.kind in ("class", "function") for each in modules for item in each.module_scope.bindings.get(name, ())
     )
@@ -173,8 +171,8 @@ def _defines(project: Project, path: str, name: str) -> bool:
 def constant_files(project: Project, path: str) -> tuple[str, ...]:
     """The YAML and JSON files that a module names."""
     found: dict[str, None] = {}
-    for document in project.python_documents_at([path]):
-        for node in names_of(project, document).of_type(ast.Constant):
+    for module in modules_at(project, [path]):
+        for node in module.of_type(ast.Constant):
             named = file_named(project, path, _name_in(node)) if _name_in(node) else None
             found |= {named: None} if named is not None else {}
     return tuple(found)
@@ -183,7 +181,7 @@ def constant_files(project: Project, path: str) -> tuple[str, ...]:
 def naming_options(project: Project, asked: tuple[str, str]) -> list[frozenset[str]]:
     """For each place where a module names a file the options whose default that is."""
     near, path = asked
-    modules = [names_of(project, document) for document in project.python_documents_at([near])]
+    modules = [*modules_at(project, [near])]
     named = [(module, node) for module in modules for node in module.of_type(ast.Constant) if _name_in(node)]
     return [options_of(module, node) for module, node in named if file_named(project, near, _name_in(node)) == path]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ...formats.text import CommandLine
 from ...outcome import Declaration
-from ...python.names import names_of
+from ...python.names import modules_at
 from ...source.project import Project
 from .configs import opened
 from .followed import acts_in
@@ -176,7 +176,7 @@ def _is_replaced(project: Project, command: CommandLine, modules: frozenset[str]
 def _reads(project: Project, run: Run, item: Declaration) -> bool:
     """Whether the run's code reads anything under the name of an entry."""
     name = item.key.rpartition(".")[2]
-    modules = (names_of(project, document) for document in project.python_documents_at(run.modules))
+    modules = modules_at(project, run.modules)
     return any(name in names_read(module) for module in modules)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...model import Place
-from ...python.names import ModuleNames, names_of, resolve
+from ...python.names import ModuleNames, modules_at, resolve
 from ...python.options import Option, options_in
 from ...source.project import Project
 from .handed import Handed
@@ -83,8 +83,7 @@ def _typed(item: Handed) -> bool:
 
 def _default(project: Project, run: Run, name: str) -> Source | None:
     """The default of an option, or of a field of a subclass of the trainer's arguments, that has the switch on."""
-    for document in project.python_documents_at(run.modules):
-        module = names_of(project, document)
+    for module in modules_at(project, run.modules):
         for option in options_in(project, module).get(name, ()):
             known = option.kind == "option" or _is_trainers(project, module, option)
             if known and option.default is not None and _is_on(option):

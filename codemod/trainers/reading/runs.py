@@ -18,6 +18,7 @@ from ...purpose.files import CONFIG_ENDINGS, purpose_of
 from ...purpose.training import training_modules
 from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
+from ...source.facts import fact
 from ...source.project import Project
 from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
@@ -50,21 +51,15 @@ OF_FILES = 4
 """The rank of configurations that the script reads."""
 
 
+@fact
 def runs_of(project: Project) -> tuple[Run, ...]:
     """Every run of the project, launched ones first; each scope is in at least one."""
-    return project.fact(_runs)
-
-
-def _runs(project: Project) -> tuple[Run, ...]:
     return tuple(run for run in all_runs_of(project) if run.members) if scopes_of(project) else ()
 
 
+@fact
 def all_runs_of(project: Project) -> tuple[Run, ...]:
     """The same, and launches of scripts that no trainer's scope is part of: their code may say something."""
-    return project.fact(_all_runs)
-
-
-def _all_runs(project: Project) -> tuple[Run, ...]:
     return tuple(_Resolver(project).runs())
 
 

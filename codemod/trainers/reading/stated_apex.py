@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ...outcome import Declaration
-from ...python.names import ModuleNames, names_of
+from ...python.names import ModuleNames, modules_with
 from ...source.project import Project
 from ...torch.dtypes import FP16
 from .links import sources
@@ -51,14 +51,13 @@ def stated_hooks(module: ModuleNames) -> Iterator[Declaration]:
 
 def followed_levels(project: Project) -> Iterator[Declaration]:
     """What gives the level its value: ``--opt-level O2`` of a launch line, the default of the option."""
-    for document in project.python_documents(("initialize",), ("apex",)):
-        module = names_of(project, document)
+    for module in modules_with(project, ("initialize",), ("apex",)):
         for call in module.calls_by_name.get("initialize", ()):
             level = _level(call)
             is_apex = (module.qualified(call.func) or "").startswith("apex.")
             if level is None or isinstance(level, ast.Constant) or not is_apex:
                 continue
-            feeds = f"feeds {text_of(level)}, amp.initialize ({document.path}:{document.span(call).row})"
+            feeds = f"feeds {text_of(level)}, amp.initialize ({module.path}:{module.document.span(call).row})"
             for source in sources(project, module, level):
                 if source.value in LEVELS and not source.is_guessed:
                     role = "compute" if source.kind in GIVEN else "option"

@@ -16,6 +16,7 @@ from ...python.creations import Creation, ObjectName, creations_of
 from ...python.keywords import keywords_of
 from ...python.names import ModuleNames, attribute_chain, is_none, names_of
 from ...python.paths import function_of, position
+from ...source.facts import fact
 from ...source.project import Project
 from ...torch.api import WEIGHT_CASTS
 from .declarations import calls_of, scope_of_call
@@ -60,12 +61,9 @@ class TrainedLoad:
         return isinstance(self.trainer.func, ast.Attribute) and self.trainer.func.attr == "prepare"
 
 
+@fact
 def trained_loads(project: Project) -> tuple[TrainedLoad, ...]:
     """Every model whose load and whose trainer's precision can both be seen."""
-    return project.fact(_all_runs)
-
-
-def _all_runs(project: Project) -> tuple[TrainedLoad, ...]:
     found: list[TrainedLoad] = []
     for document in project.python_documents(WORDS):
         if not is_test(document.path):

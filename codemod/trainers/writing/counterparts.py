@@ -18,7 +18,7 @@ from ...model import Edit, EditRefused, InsertStatement, NameArgument, ReplaceEx
 from ...purpose.imports import connected_modules
 from ...python.class_fields import declared_fields
 from ...python.identifiers import words_of
-from ...python.names import ModuleNames, names_of
+from ...python.names import ModuleNames, modules_at
 from ...python.options import SPEAKING, Option, options_in
 from ...source.project import Project
 from ..reading.command_options import declared_options
@@ -163,7 +163,7 @@ class _Pair:
                 argument = scope.argument(setting) if setting.key.name == self.off.key.name else None
                 known |= set(ast.walk(argument[1])) if argument is not None else set()
         loading = {path for item in found if item.kind == "entry" for path in loaders_of(self.project, item.path)}
-        others = (names_of(self.project, document) for document in self.project.python_documents_at(sorted(loading)))
+        others = modules_at(self.project, sorted(loading))
         for module in dict.fromkeys((*connected_modules(self.project, self.module), *others)):
             for option in options_in(self.project, module).get(name, ()):
                 known |= set(ast.walk(option.node))

@@ -13,7 +13,7 @@ from ...proof.needs import Known, Need, Release
 from ...proof.proving import proved
 from ...purpose.files import purpose_of
 from ...purpose.training import only_infers, only_launches_inference
-from ...python.names import ModuleNames, names_of
+from ...python.names import ModuleNames, modules_at
 from ...releases.pins import allowed
 from ...source.project import Project
 from ..framework import by_machine
@@ -256,7 +256,7 @@ def _programs_of(project: Project, scope: Scope) -> Iterator[ModuleNames]:
     runs = [run for run in runs_of(project) if any(member.scope is scope for member in run.members)]
     paths = [scope.path] if scope.kind in ("call", "mapping") else [path for run in runs for path in run.modules[:1]]
     if all(run.modules for run in runs):
-        yield from (names_of(project, item) for item in project.python_documents_at(dict.fromkeys(paths)))
+        yield from modules_at(project, dict.fromkeys(paths))
 
 
 def _message(scope: Scope, target: str, reports: Sequence[str]) -> str:
@@ -289,7 +289,7 @@ def _code_of(project: Project, scope: Scope) -> Iterator[ModuleNames]:
     """The code of the runs that read a place, or that it is part of."""
     runs = [run for run in runs_of(project) if any(member.scope is scope for member in run.members)]
     paths = dict.fromkeys(path for run in runs for path in run.modules)
-    yield from (names_of(project, item) for item in project.python_documents_at(paths))
+    yield from modules_at(project, paths)
 
 
 def _would_be_dead(project: Project, scope: Scope, plan: Plan) -> str:

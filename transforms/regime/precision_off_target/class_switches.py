@@ -9,7 +9,7 @@ from ....codemod.model import Edit
 from ....codemod.purpose.files import purpose_of
 from ....codemod.python.class_fields import declared_fields, default_of_field
 from ....codemod.python.functions import all_bases
-from ....codemod.python.names import ModuleNames, names_of, resolve
+from ....codemod.python.names import ModuleNames, modules_with, resolve
 from ....codemod.source.project import Project
 from ....codemod.trainers.writing.moves import Move
 
@@ -23,8 +23,7 @@ READ = "what else reads the field by its name is not known"
 def moves(project: Project) -> Iterator[Move]:
     """The other switch for every such class; a launch line that gives one is a place of its own."""
     off, on = SWITCHES.get(project.target or "", ("", ""))
-    for document in project.python_documents((off,), ("class ",)) if off else ():
-        module = names_of(project, document)
+    for module in modules_with(project, (off,), ("class ",)) if off else ():
         for node in module.of_type(ast.ClassDef):
             fields = declared_fields(node)
             asks = _is_on(fields.get(off)) and not _is_on(fields.get(on)) and not purpose_of(module.path).is_foreign

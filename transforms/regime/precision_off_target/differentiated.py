@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ....codemod.purpose.lightning import is_lightning_module
 from ....codemod.python.functions import called_function
-from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of
+from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, modules_with
 from ....codemod.python.paths import function_of
 from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
@@ -47,8 +47,7 @@ def _callees(project: Project) -> frozenset[str]:
 
 def _roots(project: Project) -> Iterator[_Asked]:
     """What ``backward`` is called on or with, and what a step gives Lightning, which calls it."""
-    for document in project.python_documents((), (*BACKWARDS, TRAINING)):
-        module = names_of(project, document)
+    for module in modules_with(project, (), (*BACKWARDS, TRAINING)):
         for call in (call for name in BACKWARDS for call in module.calls_by_name.get(name, ())):
             yield from ((module, item) for item in call.args)
             if isinstance(call.func, ast.Attribute):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ....codemod.model import Place
 from ....codemod.purpose.imports import connected_modules, imported_modules
 from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.source.facts import memo
 from ....codemod.source.project import Project
 
 HALF_ONLY = {"tinycudann": "tiny-cuda-nn computes and returns float16"}
@@ -16,12 +17,9 @@ BUILDS = ("CUDAExtension", "cpp_extension")
 MAX_MODULES = 200
 
 
+@memo
 def half_only_kernel(project: Project, module: ModuleNames) -> Place | None:
     """Where ``module``, or what its run imports, takes in such kernels; None when it does not."""
-    return project.memo(_search, module)
-
-
-def _search(project: Project, module: ModuleNames) -> Place | None:
     seen = dict.fromkeys(connected_modules(project, module))
     waiting = list(seen)
     while waiting and len(seen) <= MAX_MODULES:

@@ -13,6 +13,7 @@ from ....codemod.purpose.targets import compute_dtype
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import guards, name_parts
 from ....codemod.python.reach import reached
+from ....codemod.source.facts import memo
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts
 from ....codemod.torch.dtypes import BF16, FP16, TORCH_DTYPES
@@ -29,12 +30,9 @@ OVERFLOWING = "StableDiffusionXL"
 MAX_MODULES = 200
 
 
+@memo
 def needs_of_run(project: Project, module: ModuleNames) -> tuple[Need, ...]:
     """The needs of what ``module`` runs, on the way to the project's target."""
-    return project.memo(_needs, module)
-
-
-def _needs(project: Project, module: ModuleNames) -> tuple[Need, ...]:
     wanted = compute_dtype(project.target)
     behind = reached_from(project, connected_modules(project, module), MAX_MODULES) if wanted in (BF16, FP16) else ()
     behind = tuple(item for item in behind if not purpose_of(item.document.path).is_left_alone)

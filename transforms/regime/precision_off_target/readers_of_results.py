@@ -10,7 +10,7 @@ from ....codemod.purpose.lightning import STEPS, is_lightning_module
 from ....codemod.python.callers import COMMON
 from ....codemod.python.functions import FunctionTarget, all_bases, called_function, lineage
 from ....codemod.python.limits import MAX_CALLER_FILES
-from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of, parameters_of
+from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, modules_with, names_of, parameters_of
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
 from ....codemod.torch.entering_calls import sites_of
@@ -62,8 +62,7 @@ def _hooks_of(
         return
     if not is_lightning_module(project, module, owner.node):
         return
-    for document in project.python_documents((OUTPUTS,), HOOKS):
-        other = names_of(project, document)
+    for other in modules_with(project, (OUTPUTS,), HOOKS):
         for hook in other.of_type(ast.FunctionDef):
             if hook.name.endswith(HOOKS) and any(item.arg == OUTPUTS for item in parameters_of(hook)):
                 yield other, hook

@@ -13,6 +13,7 @@ from ....codemod.purpose.regions import Region, entry_givens
 from ....codemod.purpose.steps import alternatives, carries_nothing_back, function_scope, is_crowded, says_evaluation
 from ....codemod.purpose.training import reached_modules, training_modules
 from ....codemod.python.names import ModuleNames
+from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import (
     Autocast,
@@ -58,12 +59,9 @@ class TrainingRegion:
         return only if isinstance(only, Dtype) else None
 
 
+@fact
 def training_regions(project: Project) -> tuple[TrainingRegion, ...]:
     """The regions that training steps, and evaluations in between, compute in; float32 islands left out."""
-    return project.fact(_training_regions)
-
-
-def _training_regions(project: Project) -> tuple[TrainingRegion, ...]:
     trained = {*training_modules(project), *(item for scaler in scalers(project) for item in scaler.modules)}
     trained = {module for module in trained if not purpose_of(module.document.path).is_foreign}
     return tuple(_described(project, item) for item in _entered(project, trained))

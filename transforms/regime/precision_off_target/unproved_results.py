@@ -14,7 +14,7 @@ from ....codemod.flow.lattice import Kind, Value
 from ....codemod.half.integer_words import speaks_of_integers
 from ....codemod.model import Place
 from ....codemod.python.functions import called_function, class_of
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.python.names import ModuleNames, attribute_chain, modules_with
 from ....codemod.python.paths import function_of, name_parts
 from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
@@ -239,8 +239,7 @@ class _Uses:
 
     def _is_read_elsewhere(self, module: ModuleNames, function: ast.AST, target: ast.Attribute) -> bool:
         chain = ".".join(attribute_chain(target) or ())
-        for document in self._project.python_documents((target.attr,)):
-            other = names_of(self._project, document)
+        for other in modules_with(self._project, (target.attr,)):
             for load in other.attribute_loads.get(target.attr, ()):
                 key = (other, function_of(other, load))
                 if ".".join(attribute_chain(load) or ()) != chain or chain not in self._held.get(key, ()):

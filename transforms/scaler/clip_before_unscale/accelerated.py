@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ....codemod.model import Draft
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.python.creations import known_creations
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.names import ModuleNames, checked_modules
 from ....codemod.python.paths import calls_of, exclusive, function_of, position
 from ....codemod.source.project import Project
 from ....codemod.torch.api import ACCELERATOR
@@ -24,8 +24,7 @@ MESSAGE = (
 
 def clips_past_accelerator(project: Project) -> Iterator[Draft]:
     """Where a stated run computes in float16."""
-    for document in project.checked_documents(("ccelerat",), ("mixed_precision",), ("clip_grad",)):
-        module = names_of(project, document)
+    for module in checked_modules(project, ("ccelerat",), ("mixed_precision",), ("clip_grad",)):
         for backward in module.calls_by_name.get("backward", []):
             stated = _float16(project, module, backward)
             if stated is None:
