@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..python.names import attribute_chain
-from ..torch.dtypes import HALVES
+from ..torch.dtypes import HALVES, Dtype
 from ..torch.tables.libraries import MODEL_WORDS, OUTPUT_ATTRIBUTES
 from .classes import ProjectClass
 from .endings import may_end_wide
@@ -36,7 +36,7 @@ def result_of(frame: Frame, node: ast.Call) -> Value:
     return Value(Kind.TENSOR, (atom,), label="output")
 
 
-def region_dtypes(frame: Frame) -> frozenset[str]:
+def region_dtypes(frame: Frame) -> frozenset[Dtype]:
     """What the open region can compute in, as far as that is known."""
     named = frame.autocast.atom
     return named.candidates or frozenset({named.dtype} if named.dtype is not None else ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from ..flow.lattice import Atom, Source
+from ..flow.lattice import Atom, Mixture, Source
 from ..model import Place
 from ..purpose.decided import stated_values
 from ..purpose.given import is_given
@@ -71,7 +71,7 @@ def atom_places(project: Project, atoms: Iterable[Atom]) -> tuple[Place, ...]:
     return distinct(place for step in steps for place in step_places(project, step, step.text))
 
 
-def step_places(project: Project, step: Source, text: str) -> Iterator[Place]:
+def step_places(project: Project, step: Source | Mixture, text: str) -> Iterator[Place]:
     """The place of one step, where it is in the source."""
     document = project.document(step.path)
     if document is not None and hasattr(step.node, "lineno"):

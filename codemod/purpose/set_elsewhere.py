@@ -45,7 +45,7 @@ def _named_stores(project: Project, name: str) -> tuple[tuple[ModuleNames, ast.e
     for module in modules_at(project, _setting(project, name)):
         for chain, value, statement in module.attribute_stores.get(name, ()):
             holder = None if chain in (None, ["self"]) else _holder_of(statement, name)
-            found.append((module, holder or statement, value))  # type: ignore[arg-type]
+            found.append((module, holder or statement, value))
     return tuple(found)
 
 

@@ -34,6 +34,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import TypeGuard
 
 from ....codemod.model import Draft, Finding, Rule
 from ....codemod.purpose.checked import checked_code
@@ -67,7 +68,7 @@ def overwritten_settings(_project: Project, module: ModuleNames) -> Iterator[Dra
                         yield Draft.at(module, first, message, [module.place(second, "by this")])
 
 
-def _replaces(first: ast.stmt, second: ast.stmt) -> bool:
+def _replaces(first: ast.stmt, second: ast.stmt) -> TypeGuard[ast.Assign]:
     """Whether both assign the same setting, the first one what was chosen, and the second does not look at it."""
     if not isinstance(first, ast.Assign) or not isinstance(second, ast.Assign):
         return False
