@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from precfix.codemod.half.half_classes import certain_casts
 from precfix.codemod.model import RemoveStatement, Span
+from precfix.codemod.purpose.set_elsewhere import given_elsewhere
+from precfix.codemod.python.names import names_of
 from precfix.codemod.rewrite import rewrite
 from precfix.codemod.source.project import Project
 
@@ -89,6 +92,20 @@ def test_callers_are_asked_about_casts_of_what_may_be_a_model(tmp_path: Path, ma
     work = growth.counted(lambda: [*certain_casts(Project.open([tmp_path]))])
     assert work.of("codemod/half/half_classes.py", "_may_be_entered") == 1
     assert bool(work.of("codemod/python/callers.py", "_callers")) is is_asked
+
+
+@pytest.mark.parametrize(("parsed", "searched"), [(1, 2), (3, 0)])
+def test_only_texts_that_nobody_parsed_are_searched_for_what_they_store(
+    tmp_path: Path, parsed: int, searched: int
+) -> None:
+    (tmp_path / "a.py").write_text("amp = False\n")
+    for name in "bc":
+        (tmp_path / f"{name}.py").write_text("import a\n\na.amp = True\n")
+    project = Project.open([tmp_path])
+    module, *_ = (names_of(project, document) for document in islice(project.python_documents(), parsed))
+    work = growth.counted(lambda: given_elsewhere(project, module, module.module_scope, "amp"))
+    assert work.of("codemod/python/glimpses.py", "may_set") == searched
+    assert work.findings == 2
 
 
 def test_the_count_sees_a_square(tmp_path: Path) -> None:

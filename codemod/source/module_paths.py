@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from .child_fields import within
 from .slim_nodes import nodes_of
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ def added_folders(project: Project, importer: str) -> tuple[str, ...]:
         return ()  # nothing is parsed for that
     trees = [item.tree for item in project.python_documents_at([importer])]
     adding = (tree for tree in trees if any(map(_adds, nodes_of(tree))))
-    added = (node for tree in adding for node in ast.walk(tree) if _adds(node))
-    strings = (inner.value for node in added for inner in ast.walk(node) if isinstance(inner, ast.Constant))
+    added = (node for tree in adding for node in within(tree) if _adds(node))
+    strings = (inner.value for node in added for inner in within(node) if isinstance(inner, ast.Constant))
     near = posixpath.dirname(importer)
     names = [name for name in strings if isinstance(name, str) and name and not name.startswith("/")]
     folders = (posixpath.normpath(posixpath.join(base, name)) for name in names for base in (near, ""))

@@ -16,6 +16,7 @@ from ...python.creations import Creation, ObjectName, creations_of
 from ...python.keywords import keywords_of
 from ...python.names import ModuleNames, attribute_chain, is_none, names_of
 from ...python.paths import function_of, position
+from ...source.child_fields import within
 from ...source.facts import fact
 from ...source.project import Project
 from ...torch.api import WEIGHT_CASTS
@@ -158,7 +159,7 @@ def mentions(node: ast.AST, words: tuple[str, ...]) -> bool:
 
 def names_in(node: ast.AST) -> Iterator[str]:
     """Every name, attribute and name of an argument in a piece of code."""
-    for item in ast.walk(node):
+    for item in within(node):
         if isinstance(item, ast.Name):
             yield item.id
         elif isinstance(item, ast.Attribute):
