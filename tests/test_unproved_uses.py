@@ -19,6 +19,7 @@ CODE = """
 
     TABLE = {torch.float16: "half", torch.float32: "single"}
     LAST = None
+    SEEN = []
 
 
     class Meter:
@@ -53,6 +54,14 @@ CODE = """
         LAST = value
 
 
+    def metered(**kwargs):
+        sums = {}
+        for key, value in kwargs.items():
+            if isinstance(value, torch.Tensor):
+                value = value.item()
+            sums[key] = remember(value)
+
+
     @marks
     def marked(value):
         return value
@@ -61,6 +70,11 @@ CODE = """
     def overlap(pred, target):
         pred = torch.sigmoid(pred)
         return (pred * target).sum() / (pred.sum() + target.sum())
+
+
+    def named(pred, target):
+        loss = (pred - target).abs().mean()
+        return loss, {"l1": loss.item()}
 
 
     def train(model, batches, criterion, writer, pool, opt, scaler):
@@ -92,6 +106,8 @@ UNPROVED = (
     "entries.setdefault('p', []).append(out.detach().cpu()); np.concatenate(entries['p'])",
     "np.save('a.npy', out.detach().cpu())",
     "array[:] = out.detach().cpu()",
+    "steps = [row for row in out.sigmoid().cpu()]; np.stack(steps)",
+    "meters = {}; meters['out'].update(out.detach().cpu())",
     "print(array * out.detach().cpu())",
     "list(map(dump, out.detach().cpu()))",
     "functools.partial(dump)(out.detach().cpu())",
@@ -119,6 +135,12 @@ UNPROVED = (
     "print(sorted(out, key=pool))",
     "print(copy(out))",
     "out.register_hook(pool)",
+    "pool['out'] = out.detach().cpu()",
+    "pool.out = out.detach().cpu()",
+    "globals()['KEPT'] = out.detach().cpu()",
+    "SEEN.append(out.detach().cpu())",
+    "SEEN[0]['out'] = out.detach().cpu()",
+    "state = pool.state; state['out'] = out.detach().cpu()",
 )
 PROVED = (
     "total += loss.item(); meter.add_number(loss.item(), x.size(0))",
@@ -134,6 +156,10 @@ PROVED = (
     "writer.add_scalar('loss', loss.item(), step)",
     "torch.save({'model': model.state_dict(), 'loss': loss.item()}, 'a.pt')",
     "print(criterion(out, y).item())",
+    "kept.append(loss.item()); print(np.mean([loss for loss in kept if np.isfinite(loss)]))",
+    "metered(loss=loss, **{'l1': loss}); print(loss)",
+    "masks = out.sigmoid(); print(masks.float().cpu().numpy())",
+    "shown = {}; shown['out'] = out.detach(); print(shown['out'].float().cpu().numpy())",
 )
 
 
@@ -154,6 +180,15 @@ INSIDE = (
     ("loss = loss + pool(out)", True),
     ("other = pool(model(x)); loss = loss + other.mean()", True),
     ("both = writer.parts(out); loss = sum(both.values())", True),
+    ("loss = overlap(model(x), y)", True),
+    (
+        "loss, parts = named(out, y); entries.update({key: entries.get(key, 0.0) + one for key, one in parts.items()})",
+        True,
+    ),
+    ("shown = dump(model(x))", False),
+    ("scaler.scale(loss).backward(); scaler.step(opt); scaler.update()", True),
+    ("part = np.random.beta(0.4, 0.4); loss = part * criterion(out, y) + (1 - part) * criterion(out, y.flip(0))", True),
+    ("part = np.random.beta(0.4, 0.4, 8); shown = part * out.mean()", False),
 )
 
 
@@ -206,4 +241,138 @@ def test_what_demands_float16_needs_leave_for_float32(use: str, is_safe: bool, t
     report, _ = moved(
         tmp_path, all_rules(), {"train.py": CODE.replace("USE", use), "requirements.txt": "torch>=2.4\n"}, "fp32"
     )
+    assert bool(report.changes) == is_safe
+
+
+INNER = """
+    import numpy as np
+    import torch
+    from scipy.optimize import linear_sum_assignment
+    from torch import nn
+
+
+    class Hard(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            FORWARD
+            return x
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            BACKWARD
+            return grad
+
+
+    class Matched(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kept, self.scale = None, np.sqrt(2.0)
+
+        def forward(self, out, y):
+            out = Hard.apply(out)
+            cost = torch.cdist(out, y)
+            MODULE
+            return (out - y).abs().mean() * self.scale
+
+
+    def hook(module, given, result):
+        HOOK
+
+
+    def train(model, criterion, batches, opt, scaler):
+        for x, y in batches:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = criterion(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(opt)
+            scaler.update()
+
+
+    def main():
+        model, criterion = nn.Linear(8, 4).cuda(), Matched().cuda()
+        model.register_forward_hook(hook)
+        train(model, criterion, [], torch.optim.AdamW(model.parameters()), torch.amp.GradScaler("cuda"))
+        OUTSIDE
+
+
+    main()
+"""
+IN_MODULES = (
+    ({"FORWARD": "print(x.detach().cpu().numpy())"}, False),
+    ({"BACKWARD": "print(x.cpu().numpy())"}, False),
+    ({"BACKWARD": "print(np.log(grad.cpu()))"}, False),
+    ({"BACKWARD": "print(x.float().cpu().numpy())"}, True),
+    ({"MODULE": "linear_sum_assignment((out @ y.T).detach().cpu())"}, False),
+    ({"MODULE": "linear_sum_assignment(cost.detach().cpu())"}, True),
+    ({"MODULE": "np.save('out.npy', out.detach().cpu())"}, False),
+    ({"MODULE": "print(np.sqrt(out.shape[0]), np.array([1.0]))"}, True),
+    ({"MODULE": "self.kept = out.detach().cpu()", "OUTSIDE": "print(criterion.kept.numpy())"}, False),
+    ({"MODULE": "self.kept = out.detach().cpu()", "OUTSIDE": "print(criterion.kept.float().numpy())"}, True),
+    ({"HOOK": "print(result.detach().cpu().numpy())"}, False),
+    ({"HOOK": "print(result.detach().mean().item())"}, True),
+    ({"OUTSIDE": "model.register_forward_hook(lambda layer, given, out: print(out.cpu().numpy()))"}, False),
+    (
+        {"OUTSIDE": "seen = []; model.register_forward_hook(lambda a, b, out: seen.append(out)); seen[0].numpy()"},
+        False,
+    ),
+)
+
+
+@pytest.mark.parametrize(("code", "is_safe"), IN_MODULES)
+def test_what_modules_do_with_a_region_s_tensors_has_to_be_known(
+    code: dict[str, str], is_safe: bool, tmp_path: Path
+) -> None:
+    text = INNER
+    for place in ("FORWARD", "BACKWARD", "MODULE", "HOOK", "OUTSIDE"):
+        text = text.replace(place, code.get(place, "pass").replace("; ", "\n        "))
+    files = {"train.py": text, "requirements.txt": "torch>=2.4\n"}
+    report, _ = moved(tmp_path, all_rules(), files, "bf16-mixed")
+    assert bool(report.changes) == is_safe
+
+
+HANDED = """
+    import torch
+    from elsewhere import tiled
+    from torch import nn
+
+
+    def applied(function, x):
+        return function(x)
+
+
+    def main():
+        model = nn.Linear(8, 8).cuda()
+        opt, scaler = torch.optim.AdamW(model.parameters()), torch.amp.GradScaler("cuda")
+
+        def step(x):
+            with torch.autocast("cuda", dtype=torch.float16):
+                return model(x)
+
+        x = torch.ones(8, 8).cuda()
+        scaler.scale(step(x).mean()).backward()
+        scaler.step(opt)
+        scaler.update()
+        USE
+
+
+    main()
+"""
+CALLBACKS = (
+    ("print(tiled(x, step)[0].cpu().numpy())", False),
+    ("print(tiled(x, predictor=step)[0].cpu().numpy())", False),
+    ("print(applied(function=step, x=x)[0].cpu().numpy())", False),
+    ("other = step", False),
+    ("print(applied(function=step, x=x)[0].float().cpu().numpy())", True),
+    ("print(step(x)[0].float().cpu().numpy())", True),
+)
+
+
+@pytest.mark.parametrize(("use", "is_safe"), CALLBACKS)
+def test_a_region_in_a_function_that_is_handed_on_needs_leave_unless_its_caller_is_followed(
+    use: str, is_safe: bool, tmp_path: Path
+) -> None:
+    files = {"train.py": HANDED.replace("USE", use), "requirements.txt": "torch>=2.4\n"}
+    report, _ = moved(tmp_path, all_rules(), files, "bf16-mixed")
     assert bool(report.changes) == is_safe

@@ -45,6 +45,18 @@ class FunctionTarget:
         matched.update({item.arg: item.value for item in call.keywords if item.arg in known and item.arg is not None})
         return matched
 
+    def passed(self, call: ast.Call) -> list[tuple[str, ast.expr]]:
+        """Parameter name and argument, also where ``*`` or ``**`` says only that it may arrive there."""
+        matched = self.arguments(call)
+        spread = [item.arg for item in parameters_of(self.node)[self.bound :] if item.arg not in matched]
+        collecting = [item.arg for item in (self.node.args.vararg, self.node.args.kwarg) if item is not None]
+        given = (*call.args, *(item.value for item in call.keywords))
+        unpacked = {item.value for item in call.keywords if item.arg is None}
+        rest = [item for item in given if item not in matched.values()]
+        named = [(name, item) for item in rest for name in collecting]
+        open_to = [item for item in rest if isinstance(item, ast.Starred) or item in unpacked]
+        return [*matched.items(), *named, *((name, item) for item in open_to for name in spread)]
+
     def parameter_for(self, call: ast.Call, argument: ast.expr) -> str | None:
         """The parameter that receives ``argument``, or None when it cannot be told."""
         return next((name for name, value in self.arguments(call).items() if value is argument), None)

@@ -15,7 +15,8 @@ from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain,
 from ....codemod.python.paths import function_of
 from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
-from .region_results import PASSES, loses
+from .narrowed import loses
+from .region_results import PASSES
 
 BACKWARDS = ("backward", "manual_backward")
 TRAINING = "training_step"

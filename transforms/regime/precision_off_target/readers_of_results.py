@@ -70,14 +70,49 @@ def _hooks_of(
 
 def _handed_on(project: Project, module: ModuleNames, function: FunctionNode) -> Iterator[tuple[FunctionTarget, str]]:
     """The functions that are passed this one, each with its name there."""
+    for other, node in _mentions(project, module, function):
+        found = _taken_by(project, other, node)
+        if found is not None:
+            yield found
+
+
+def is_handed_out(project: Project, module: ModuleNames, function: FunctionNode) -> bool:
+    """Whether code that is not followed is given the function itself, and may call it."""
+    return any(
+        _taken_by(project, other, node) is None
+        for other, node in _mentions(project, module, function)
+        if isinstance(node, ast.Name) or _is_own(other, node)
+    )
+
+
+def _mentions(project: Project, module: ModuleNames, function: FunctionNode) -> Iterator[tuple[ModuleNames, ast.expr]]:
+    """Where the function is named and not called."""
     for other in _modules_that_name(project, module, function):
         for node in (*other.name_loads.get(function.name, ()), *other.attribute_loads.get(function.name, ())):
             call = other.parents.get(node)
-            if isinstance(call, ast.Call) and node in call.args:
-                target = called_function(project, other, call)
-                name = target.parameter_for(call, node) if target is not None else None
-                if target is not None and name is not None:
-                    yield target, name
+            is_called = isinstance(call, ast.Call) and node is call.func
+            if not is_called and (isinstance(node, ast.Attribute) or _may_be(other, node, function)):
+                yield other, node
+
+
+def _may_be(module: ModuleNames, node: ast.Name, function: FunctionNode) -> bool:
+    """Whether a name means the function, and no variable that is called the same."""
+    bound = module.scope_of(node).lookup(node.id)
+    return not bound or any(item.kind == "import" or item.node is function for item in bound)
+
+
+def _is_own(module: ModuleNames, node: ast.Attribute) -> bool:
+    """``self.step``, ``trainer.step`` of an import: not what any object has under this name."""
+    return chain(node).startswith("self.") or module.qualified(node) is not None
+
+
+def _taken_by(project: Project, module: ModuleNames, node: ast.expr) -> tuple[FunctionTarget, str] | None:
+    """The function that is passed an expression, and the parameter."""
+    parent = module.parents.get(node)
+    call = module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+    target = called_function(project, module, call) if isinstance(call, ast.Call) else None
+    name = target.parameter_for(call, node) if target is not None and isinstance(call, ast.Call) else None
+    return (target, name) if target is not None and name is not None else None
 
 
 def is_step(project: Project, module: ModuleNames, function: FunctionNode) -> bool:

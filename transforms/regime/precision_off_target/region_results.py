@@ -19,7 +19,9 @@ from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
-from .readers_of_results import called, chain, is_step, readers_of
+from .inner_code import Inner, inner_code, loads_of
+from .narrowed import call_name, is_narrowed, loses
+from .readers_of_results import called, chain, is_handed_out, is_step, readers_of
 
 COLLECTING = ("append", "extend", "add", "update")
 """Methods with which a list, a set or a meter takes what it is given."""
@@ -27,25 +29,23 @@ CONVERTING = ("numpy", "asarray", "array")
 """Methods and functions that make an array."""
 ARRAY_PACKAGES = ("matplotlib.", "sklearn.", "scipy.", "pandas.", "seaborn.", "PIL.", "cv2.", "skimage.", "imageio.")
 """Libraries whose functions make arrays of the tensors that they are passed."""
-LOSING = frozenset({
-    "item", "tolist", "float", "double", "int", "long", "bool", "argmax", "argmin", "argsort", "size", "dim", "numel",
-    "backward", "len", "str", "isinstance", "numpy", "no_grad", "autocast", "range", "print", "type",
-})  # fmt: skip
-"""Calls whose result is no floating tensor of a dtype that somebody chose before."""
 KEEPING = frozenset({
     "to", "cuda", "cpu", "detach", "clone", "contiguous", "view", "reshape", "permute", "transpose", "squeeze",
     "unsqueeze", "flatten", "expand", "repeat", "get", "items", "values", "keys", "pop", "zip", "enumerate", "dict",
     "list", "tuple", "next", "iter", "getattr",
 })  # fmt: skip
 """Calls that compute nothing: what they give has the dtype of what they are given."""
-LOST = frozenset({"shape", "dtype", "device", "ndim", "requires_grad"})
-"""Attributes of the same kind."""
+COUNTING = ("items", "enumerate")
+"""Calls that give each value behind a key or a number."""
+COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 TAKING = ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr | ast.Expr
 LOOPING = ast.For | ast.AsyncFor | ast.comprehension
 PASSES = 3
 """How often the statements of a function are read for what their values are computed from."""
 MAX_FUNCTIONS = 60
 """How many functions are read for one region."""
+MAX_INNER = 300
+"""How many of what its modules run."""
 
 
 Block: TypeAlias = "tuple[tuple[ModuleNames, ast.stmt], ...]"
@@ -68,6 +68,12 @@ class Behind:
 def arrays_behind(project: Project, block: Block) -> Behind:
     """The places behind a block at which arrays are made."""
     spread = _Spread(project, block)
+    return Behind(spread.conversions, spread.passed, spread.held, spread.unread)
+
+
+def arrays_inside(project: Project, module: ModuleNames, block: Block) -> Behind:
+    """The places at which arrays are made in what the modules run that a block calls."""
+    spread = _Spread(project, (), inner_code(project, module, [statement for _, statement in block]))
     return Behind(spread.conversions, spread.passed, spread.held, spread.unread)
 
 
@@ -94,8 +100,10 @@ def block_of_steps(project: Project, module: ModuleNames) -> Block:
 class _Spread:
     """Reads one function after the other, with the names in it that hold results of the region."""
 
-    def __init__(self, project: Project, block: Block) -> None:
-        self._project = project
+    def __init__(self, project: Project, block: Block, inner: Inner | None = None) -> None:
+        self._project, self._inner = project, inner
+        self._packages = ARRAY_PACKAGES if inner is None else (*ARRAY_PACKAGES, "numpy.")
+        self._limit = MAX_FUNCTIONS if inner is None else MAX_INNER
         self.held: dict[tuple[ModuleNames, ast.AST], set[str]] = {}
         self.unread: set[ast.AST] = set()
         self._returning: set[ast.AST] = set()
@@ -105,12 +113,14 @@ class _Spread:
         self.passed: dict[ast.expr, ModuleNames] = {}
         for module, statement in block:
             self._add(module, function_of(module, statement), _computed(statement))
+        for module, function, names in inner.starts if inner is not None else ():
+            self._add(module, function, names)
         while self._waiting:
             self._read(*self._waiting.popleft())
 
     def _add(self, module: ModuleNames, function: ast.AST, names: Iterable[str]) -> None:
         key, added = (module, function), set(names)
-        if is_test(module.path) or (key not in self.held and len(self.held) >= MAX_FUNCTIONS):
+        if is_test(module.path) or (key not in self.held and len(self.held) >= self._limit):
             return
         if key not in self.held or not added <= self.held[key]:
             self.held.setdefault(key, set()).update(added)
@@ -119,32 +129,40 @@ class _Spread:
     def _read(self, module: ModuleNames, function: ast.AST) -> None:
         names = self.held[module, function]
         nodes = list(ast.walk(function))
+        nodes += [ast.Expr(function.body)] if isinstance(function, ast.Lambda) else []
         for _ in range(PASSES):
             names |= {name for node in nodes for part in _parts(node) if _takes(part, names) for name in _given(part)}
         for node in nodes:
-            if not isinstance(node, ast.Call):
-                continue
-            carries = any(_carries(item, names) for item in _passed(node))
-            if is_conversion(node) and (carries or self._computes_here(module, node)):
-                self.conversions[node] = module
-            if carries:
-                self._follow_arguments(module, node, names)
-                if (module.qualified(node.func) or "").startswith(ARRAY_PACKAGES):
-                    self.passed |= {item: module for item in node.args if _carries(item, names)}
+            if isinstance(node, ast.Call):
+                self._read_call(module, node, names)
         if isinstance(function, FunctionNode):
-            self._follow_results(module, function, nodes, names)
             self._follow_attributes(module, function, names)
+        if self._inner is not None and isinstance(function, FunctionNode | ast.Lambda):
+            self._follow_readers(module, function, nodes, names)
+        elif isinstance(function, FunctionNode):
+            self._follow_results(module, function, nodes, names)
 
-    def _computes_here(self, module: ModuleNames, call: ast.Call) -> bool:
-        """Whether a call of the block itself is given what is computed there: ``model(x).numpy()``."""
+    def _read_call(self, module: ModuleNames, call: ast.Call, names: set[str]) -> None:
+        seen = names_at(module, call, names)
         is_entered = not self._entered.isdisjoint(module.ancestors(call))
-        return is_entered and any(_computes(item) for item in _passed(call))
+        given = [item for item in _passed(call) if _carries(item, seen) or (is_entered and _computes(item))]
+        given = [item for item in given if not is_narrowed(module, item)]
+        if not given:
+            return
+        if is_conversion(call):
+            self.conversions[call] = module
+        self._follow_arguments(module, call, given)
+        if (module.qualified(call.func) or "").startswith(self._packages):
+            self.passed |= {item: module for item in call.args if item in given}
 
-    def _follow_arguments(self, module: ModuleNames, call: ast.Call, names: set[str]) -> None:
+    def _follow_arguments(self, module: ModuleNames, call: ast.Call, given: list[ast.expr]) -> None:
         target = called_function(self._project, module, call)
         if target is not None:
-            given = target.arguments(call)
-            self._add(target.module, target.node, {key for key, value in given.items() if _carries(value, names)})
+            names = [key for key, value in target.passed(call) if value in given]
+            self._add(target.module, target.node, names)
+        elif self._inner is not None:
+            for start in self._inner.methods(call):
+                self._add(*start)
 
     def _follow_results(
         self, module: ModuleNames, function: FunctionNode, nodes: Iterable[ast.AST], names: set[str]
@@ -159,7 +177,8 @@ class _Spread:
             for other, reader, name in readers:
                 self._add(other, reader, [name])
             is_whole = all((other, reader) in self.held or is_test(other.path) for other, reader, _ in readers)
-            if not is_whole or not (readers or is_step(self._project, module, function)):
+            is_seen = is_whole and bool(readers or is_step(self._project, module, function))
+            if not is_seen or is_handed_out(self._project, module, function):
                 self.unread.add(function)
 
     def _follow_attributes(self, module: ModuleNames, function: FunctionNode, names: set[str]) -> None:
@@ -169,14 +188,23 @@ class _Spread:
             if isinstance(node, FunctionNode) and node is not function:
                 self._add(module, node, stored & _loaded(node))
 
+    def _follow_readers(
+        self, module: ModuleNames, function: FunctionNode | ast.Lambda, nodes: Iterable[ast.AST], names: set[str]
+    ) -> None:
+        """What others read of what is stored outside of a function: attributes, lists of the functions around it."""
+        stored = {name for node in nodes for name in _given(node)} & names
+        for name in sorted(stored):
+            root, _, last = name.rpartition(".")
+            for other, load in loads_of(self._project, last) if root else ():
+                self._add(other, function_of(other, load), [chain(load)])
+            for item in module.scopes[function].lookup(name) if not root else ():
+                if item.scope.node is not function:
+                    self._add(module, item.scope.node, [name])
+
 
 def is_conversion(node: ast.AST) -> bool:
     """Whether it is a call that makes an array."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CONVERTING
-
-
-def _name(call: ast.Call) -> str:
-    return chain(call.func).rpartition(".")[2] if not isinstance(call.func, ast.Attribute) else call.func.attr
 
 
 def _passed(call: ast.Call) -> Iterator[ast.expr]:
@@ -203,8 +231,13 @@ def _given(node: ast.AST) -> Iterator[str]:
             yield chain(inner.value)
         elif is_stored:
             yield chain(inner)
-        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in COLLECTING:
+        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and _collects(inner):
             yield chain(_holder(inner.func.value))
+
+
+def _collects(call: ast.Call) -> bool:
+    """``seen.append(x)``; not ``scaler.update()``, which takes nothing."""
+    return call_name(call) in COLLECTING and bool(call.args or call.keywords)
 
 
 def _holder(node: ast.expr) -> ast.expr:
@@ -216,8 +249,15 @@ def _holder(node: ast.expr) -> ast.expr:
 
 
 def _targets(node: ast.AST) -> Iterator[ast.AST]:
-    """What a statement stores to; of a loop not what its body does."""
-    yield from ast.walk(node.target if isinstance(node, LOOPING) else node)
+    """What a statement stores to; of a loop not what its body does, and no key or count."""
+    if not isinstance(node, LOOPING):
+        yield node
+        for child in ast.iter_child_nodes(node):
+            yield from () if isinstance(child, ast.comprehension) else _targets(child)
+        return
+    is_counted = isinstance(node.iter, ast.Call) and call_name(node.iter) in COUNTING
+    parts = node.target.elts[1:] if is_counted and isinstance(node.target, ast.Tuple) else [node.target]
+    yield from (item for part in parts for item in ast.walk(part))
 
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
@@ -241,7 +281,27 @@ def _carries(node: ast.AST, names: set[str]) -> bool:
     """Whether what an expression gives may be a floating tensor, or hold one, of what ``names`` hold."""
     if loses(node):
         return False
+    if isinstance(node, COMPREHENSIONS):
+        inner = names_inside(node, names)
+        given = (node.value, node.key) if isinstance(node, ast.DictComp) else (node.elt,)
+        return any(_carries(item, inner) for item in given)
     return is_result(node, names) or any(_carries(child, names) for child in ast.iter_child_nodes(node))
+
+
+def names_inside(node: ast.AST, names: set[str]) -> set[str]:
+    """What names hold results inside a comprehension: its own variables do where it goes over results."""
+    for part in getattr(node, "generators", ()):
+        own = {chain(item) for item in ast.walk(part.target) if isinstance(item, ast.Name)}
+        names = names | set(_given(part)) if _carries(part.iter, names) else names - own
+    return names
+
+
+def names_at(module: ModuleNames, node: ast.AST, names: set[str]) -> set[str]:
+    """What names hold results at an expression, which may stand in comprehensions."""
+    around = [item for item in module.ancestors(node) if isinstance(item, COMPREHENSIONS)]
+    for item in reversed(around):
+        names = names_inside(item, names)
+    return names
 
 
 def is_result(node: ast.AST, names: Collection[str]) -> bool:
@@ -252,18 +312,11 @@ def is_result(node: ast.AST, names: Collection[str]) -> bool:
     return is_read and chain(node) in names
 
 
-def loses(node: ast.AST) -> bool:
-    """Whether an expression gives a number, an integer tensor, or one whose dtype it states itself."""
-    if isinstance(node, ast.Call):
-        return _name(node) in LOSING
-    return isinstance(node, ast.Compare | ast.Constant) or (isinstance(node, ast.Attribute) and node.attr in LOST)
-
-
 def _computes(node: ast.AST) -> bool:
     """Whether an expression gives what some call in it computes: ``model(x)["out"].cpu()``, not ``x.cuda()``."""
     if loses(node):
         return False
-    if isinstance(node, ast.Call) and _name(node) not in KEEPING:
+    if isinstance(node, ast.Call) and call_name(node) not in KEEPING:
         return True
     return any(_computes(child) for child in ast.iter_child_nodes(node))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.encounters import applications
-from ....codemod.flow.frame import OUTSIDE, Application
+from ....codemod.flow.frame import ASSUMED, OUTSIDE, Application
 from ....codemod.flow.lattice import Kind, Value
 from ....codemod.flow.ways import are_all_ways, in_way, ways_into
 from ....codemod.half.integer_words import speaks_of_integers
@@ -16,10 +16,11 @@ from ....codemod.purpose.files import is_test
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import function_of
 from ....codemod.python.reach import reached
+from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtypes import HALVES
-from .region_results import CONVERTING, Block, arrays_behind, block_of, block_of_steps, is_conversion
+from .region_results import CONVERTING, Block, arrays_behind, arrays_inside, block_of, block_of_steps, is_conversion
 from .unproved_results import unproved_use
 
 
@@ -44,13 +45,28 @@ def _array(project: Project, block: Block) -> Place | None:
         is_tensor = (
             item.operation == "numpy" or item.node in behind or (value is not None and value.kind is Kind.TENSOR)
         )
-        if given is None or not is_tensor or speaks_of_integers(given):
+        if given is None or not is_tensor or (item.node not in behind and speaks_of_integers(given)):
             continue
         if any(_may_be_half(each) for each in _values(project, item, given, value)):
             return _place(item.module, given)
-    passed = ((module, item) for item, module in arrays.passed.items() if not speaks_of_integers(item))
+    passed = ((module, item) for item, module in arrays.passed.items())
     taken = next((_place(module, item) for module, item in passed if _is_half(project, module, item)), None)
-    return taken or unproved_use(project, block, arrays)
+    return taken or _inside(project, block) or unproved_use(project, block, arrays)
+
+
+def _inside(project: Project, block: Block) -> Place | None:
+    """An array that the modules make which a block calls, of what may be 16 bits wide under autocast."""
+    arrays = arrays_inside(project, block[0][0], block) if block else None
+    for call, module in arrays.conversions.items() if arrays is not None else ():
+        given = call.func.value if last_name(call.func) == "numpy" and not call.args else next(iter(call.args), None)
+        if given is not None and _may_be_under(project, module, given):
+            return _place(module, given)
+    passed = arrays.passed.items() if arrays is not None else ()
+    return next((_place(module, item) for item, module in passed if _may_be_under(project, module, item)), None)
+
+
+def _may_be_under(project: Project, module: ModuleNames, given: ast.expr) -> bool:
+    return _may_be_half(flow_of(project).value_at(module, given, ASSUMED))
 
 
 def _place(module: ModuleNames, given: ast.expr) -> Place:

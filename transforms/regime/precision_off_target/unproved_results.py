@@ -8,13 +8,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.flow.analysis import flow_of
-from ....codemod.flow.frame import OUTSIDE
-from ....codemod.flow.lattice import Kind, Value
-from ....codemod.half.integer_words import speaks_of_integers
+from ....codemod.flow.lattice import Kind
 from ....codemod.model import Place
 from ....codemod.python.functions import called_function, class_of
-from ....codemod.python.names import ModuleNames, attribute_chain, modules_with
+from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import function_of, name_parts
 from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
@@ -23,7 +20,9 @@ from ....codemod.torch.dtypes import HALVES, TORCH_DTYPES
 from ....codemod.torch.tables.operations import operation
 from .differentiated import is_differentiated
 from .known_callables import has_methods, is_of_python, is_replaced
-from .region_results import COLLECTING, KEEPING, LOSING, LOST, Behind, Block, is_conversion, is_result
+from .narrowed import LOSING, LOST, is_narrowed
+from .region_results import COLLECTING, KEEPING, Behind, Block, is_conversion, is_result, names_at
+from .stored_results import Stores
 
 RAW = frozenset({
     "__array__", "__dlpack__", "untyped_storage", "storage", "data_ptr", "numpy", "element_size", "nbytes",
@@ -56,8 +55,6 @@ HANDED_OVER = (
 """What of them hands a tensor to others, or makes an array of it."""
 METHODS = KEEPING | TENSOR | LOSING | {*CASTS, "type_as", "copy", "setdefault", "popitem", "split", "chunk", "unbind"}
 """Methods of tensors, lists and dictionaries."""
-CONTAINERS = ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.Tuple
-MADE = ("collections.", "list", "dict", "set", "defaultdict", "deque", "torch.")
 THROUGH = (
     ast.Tuple | ast.List | ast.Set | ast.Dict | ast.Starred | ast.Await | ast.UnaryOp | ast.BoolOp | ast.IfExp
     | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.NamedExpr | ast.keyword
@@ -78,15 +75,21 @@ def unproved_use(project: Project, block: Block, behind: Behind) -> Place | None
 class _Uses:
     def __init__(self, project: Project, block: Block, behind: Behind) -> None:
         self._project, self._held, self._unread = project, behind.held, behind.unread
+        self._stores = Stores(project, behind.held)
         self._entered = {statement for _, statement in block}
 
     def found(self) -> Iterator[Place]:
         for (module, function), names in self._held.items():
             for node in ast.walk(function):
-                if is_result(node, names) or self._computes_here(module, node):
+                if self._is_held(module, node, names) or self._computes_here(module, node):
                     place = self._followed(module, node)
                     if place is not None:
                         yield place
+
+    def _is_held(self, module: ModuleNames, node: ast.AST, names: set[str]) -> bool:
+        if not is_result(node, names) or is_narrowed(module, node):
+            return False
+        return is_result(node, names_at(module, node, names))
 
     def _computes_here(self, module: ModuleNames, node: ast.AST) -> bool:
         """Whether a call of the block computes with a model: its result may have no name."""
@@ -131,9 +134,9 @@ class _Uses:
         if isinstance(parent, ast.BinOp):
             other = parent.right if node is parent.left else parent.left
             is_text = isinstance(other, ast.Constant) and isinstance(other.value, str)
-            return None if is_text else node if self._is_array(module, other) else parent
+            return None if is_text else node if self._stores.is_array(module, other) else parent
         if isinstance(parent, ast.Assign | ast.AnnAssign | ast.AugAssign):
-            return node if self._is_lost_in(module, parent) else None
+            return node if self._stores.loses(module, parent) else None
         return parent if isinstance(parent, THROUGH) else node
 
     def _of_attribute(self, module: ModuleNames, node: ast.AST, parent: ast.Attribute) -> ast.AST | None:
@@ -183,7 +186,9 @@ class _Uses:
             return call
         target = called_function(self._project, module, call)
         if target is not None:
-            is_followed = node in target.arguments(call).values() and (target.module, target.node) in self._held
+            is_followed = (
+                any(node is value for _, value in target.passed(call)) and (target.module, target.node) in self._held
+            )
             return call if is_followed and not is_replaced(target) else node
         return self._taken_by_unknown(module, call, node, name, qualified)
 
@@ -198,7 +203,7 @@ class _Uses:
             return self._taken_by_python(call, node, name)
         if isinstance(call.func, ast.Attribute) and is_method:
             if name in COLLECTING or name in ("insert", "appendleft", "setdefault"):
-                return None if self._is_container(module, call.func.value) else node
+                return None if self._stores.keeps(module, call.func.value, name) else node
             if self._kind(module, call.func.value) is Kind.TENSOR or (name in TENSOR and self._gives(module, call)):
                 return call
         if self._kind(module, call.func) is Kind.MODULE or (not qualified and is_differentiated(self._project, call)):
@@ -216,82 +221,15 @@ class _Uses:
     def _gives(self, module: ModuleNames, call: ast.Call) -> bool:
         return not isinstance(module.parents.get(call), ast.Expr)
 
-    def _is_lost_in(self, module: ModuleNames, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> bool:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return any(self._loses_sight(module, node, item) for item in targets)
-
-    def _loses_sight(self, module: ModuleNames, node: ast.stmt, target: ast.expr) -> bool:
-        """Whether a target is an array, a variable of all functions, or an attribute that is read elsewhere."""
-        if isinstance(target, ast.Tuple | ast.List):
-            return any(self._loses_sight(module, node, item) for item in target.elts)
-        if isinstance(target, ast.Subscript):
-            is_key = isinstance(target.slice, ast.Constant | ast.JoinedStr) and not isinstance(
-                getattr(target.slice, "value", ""), int
-            )
-            return not is_key and not self._is_container(module, target.value)
-        if isinstance(node, ast.AugAssign) and self._is_array(module, target):
-            return True
-        function = function_of(module, target)
-        if isinstance(target, ast.Name):
-            shared = (item for item in ast.walk(function) if isinstance(item, ast.Global | ast.Nonlocal))
-            return any(target.id in item.names for item in shared)
-        return isinstance(target, ast.Attribute) and self._is_read_elsewhere(module, function, target)
-
-    def _is_read_elsewhere(self, module: ModuleNames, function: ast.AST, target: ast.Attribute) -> bool:
-        chain = ".".join(attribute_chain(target) or ())
-        for other in modules_with(self._project, (target.attr,)):
-            for load in other.attribute_loads.get(target.attr, ()):
-                key = (other, function_of(other, load))
-                if ".".join(attribute_chain(load) or ()) != chain or chain not in self._held.get(key, ()):
-                    return True
-        return False
-
-    def _is_container(self, module: ModuleNames, node: ast.expr) -> bool:
-        """Whether something is a list, a dictionary or a tensor for all that is known of it."""
-        kind = self._kind(module, node)
-        if kind in (Kind.TENSOR, Kind.SEQUENCE, Kind.RECORD):
-            return True
-        if isinstance(node, ast.Call | ast.Subscript):
-            inner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
-            inner = node.value if isinstance(node, ast.Subscript) else inner
-            return inner is not None and self._is_container(module, inner)
-        made = list(self._made(module, node))
-        return bool(made) and all(
-            isinstance(item, CONTAINERS)
-            or (isinstance(item, ast.Call) and (module.qualified(item.func) or last_name(item.func)).startswith(MADE))
-            for item in made
-        )
-
-    def _made(self, module: ModuleNames, node: ast.expr) -> Iterator[ast.expr]:
-        """What a variable or an attribute is given."""
-        chain = attribute_chain(node) or []
-        if len(chain) == 1:
-            yield from (item.value for item in module.scope_of(node).lookup(chain[0]) if item.value is not None)
-        elif len(chain) == 2 and chain[0] == "self":
-            owner = module.scope_of(node).enclosing_class
-            for item in ast.walk(owner.node) if owner is not None else ():
-                if isinstance(item, ast.Assign) and any(attribute_chain(each) == chain for each in item.targets):
-                    yield item.value
-
-    def _is_array(self, module: ModuleNames, node: ast.expr) -> bool:
-        made = [node, *self._made(module, node)] if isinstance(node, ast.Name | ast.Attribute) else [node]
-        calls = (item for each in made for item in ast.walk(each) if isinstance(item, ast.Call))
-        return self._kind(module, node) is Kind.ARRAY or any(
-            (module.qualified(item.func) or "").startswith("numpy.") for item in calls
-        )
-
     def _kind(self, module: ModuleNames, node: ast.AST) -> Kind:
-        return self._value(module, node).kind if isinstance(node, ast.expr) else Kind.UNKNOWN
-
-    def _value(self, module: ModuleNames, node: ast.expr) -> Value:
-        return flow_of(self._project).value_at(module, node, OUTSIDE)
+        return self._stores.value(module, node).kind if isinstance(node, ast.expr) else Kind.UNKNOWN
 
     def _is_other(self, module: ModuleNames, node: ast.AST) -> bool:
         """Whether a value is known to have another dtype than the region's, or not to be a tensor."""
         if not isinstance(node, ast.expr):
             return False
-        value = self._value(module, node)
-        if value.kind in (Kind.NUMBER, Kind.DTYPE, Kind.MODULE) or speaks_of_integers(node):
+        value = self._stores.value(module, node)
+        if value.kind in (Kind.NUMBER, Kind.DTYPE, Kind.MODULE):
             return True
         dtypes = {atom.dtype for atom in value.atoms} if value.kind is Kind.TENSOR else set()
         return bool(dtypes) and None not in dtypes and dtypes.isdisjoint(HALVES)

@@ -1,0 +1,93 @@
+"""What is no tensor of a region any more: numbers, stated dtypes, variables that a test has made numbers of."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.python.names import ModuleNames
+from ....codemod.python.scopes import last_name
+from .readers_of_results import chain
+
+LOSING = frozenset({
+    "item", "tolist", "float", "double", "int", "long", "bool", "argmax", "argmin", "argsort", "size", "dim", "numel",
+    "backward", "len", "str", "isinstance", "numpy", "no_grad", "autocast", "range", "print", "type",
+})  # fmt: skip
+"""Calls whose result is no floating tensor of a dtype that somebody chose before."""
+LOST = frozenset({"shape", "dtype", "device", "ndim", "requires_grad"})
+"""Attributes of the same kind."""
+TESTS = ("isinstance", "is_tensor")
+NUMBERS = ("float", "int", "bool", "str")
+
+
+def call_name(call: ast.Call) -> str:
+    return chain(call.func).rpartition(".")[2] if not isinstance(call.func, ast.Attribute) else call.func.attr
+
+
+def loses(node: ast.AST) -> bool:
+    """Whether an expression gives a number, an integer tensor, or one whose dtype it states itself."""
+    if isinstance(node, ast.Call):
+        return call_name(node) in LOSING
+    return isinstance(node, ast.Compare | ast.Constant) or (isinstance(node, ast.Attribute) and node.attr in LOST)
+
+
+def is_narrowed(module: ModuleNames, node: ast.AST) -> bool:
+    """Behind ``if isinstance(v, torch.Tensor): v = v.item()``, or an assertion that it is a number."""
+    if not isinstance(node, ast.Name):
+        return False
+    for statement in _before(module, node):
+        if isinstance(statement, ast.If) and _is_tensor(statement.test, node.id) and not statement.orelse:
+            return _ends_as_number(statement.body, node.id)
+        if isinstance(statement, ast.Assert) and _is_number(statement.test, node.id):
+            return True
+        if any(isinstance(item, ast.Name) and item.id == node.id and _stores(item) for item in ast.walk(statement)):
+            return False
+    return False
+
+
+def _before(module: ModuleNames, node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements above an expression that run before it whenever it is come to, the nearest first."""
+    below = module.statement_of(node)
+    for parent in module.ancestors(below):
+        block = next((item for item in _blocks(parent) if below in item), [])
+        yield from reversed(block[: block.index(below)] if block else [])
+        if not isinstance(parent, ast.stmt) or isinstance(
+            parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+        ):
+            return
+        if isinstance(parent, ast.For | ast.AsyncFor | ast.While):
+            return
+        below = parent
+
+
+def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    yield from (
+        block for name in ("body", "orelse", "finalbody") if isinstance(block := getattr(node, name, None), list)
+    )
+
+
+def _stores(node: ast.Name) -> bool:
+    return not isinstance(node.ctx, ast.Load)
+
+
+def _is_tensor(test: ast.expr, name: str) -> bool:
+    if not isinstance(test, ast.Call) or last_name(test.func) not in TESTS or not test.args:
+        return False
+    is_asked = isinstance(test.args[0], ast.Name) and test.args[0].id == name
+    return is_asked and all(last_name(item) == "Tensor" for item in test.args[1:])
+
+
+def _is_number(test: ast.expr, name: str) -> bool:
+    if not isinstance(test, ast.Call) or last_name(test.func) != "isinstance" or len(test.args) != 2:
+        return False
+    asked, kinds = test.args
+    each = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
+    return isinstance(asked, ast.Name) and asked.id == name and all(last_name(item) in NUMBERS for item in each)
+
+
+def _ends_as_number(body: list[ast.stmt], name: str) -> bool:
+    last = body[-1]
+    is_given = isinstance(last, ast.Assign) and any(
+        isinstance(item, ast.Name) and item.id == name for item in last.targets
+    )
+    return isinstance(last, ast.Assign) and is_given and loses(last.value)
