@@ -247,7 +247,7 @@ def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping
     call = setting.place
     declaration = Declaration(
         *(source.path, source.span, member.scope.framework.id, source.key or setting.name),
-        *(setting.key.role, item.value, item.regime or ""),
+        *(setting.key.role, item.value or ELSEWHERE, item.regime or ""),
         condition=_condition(source),
     )
     status, note = "", f"feeds {call.path}:{call.span.row}"
