@@ -17,7 +17,7 @@ from .data import sample_of
 from .decided import decided
 from .dtype_expressions import dtype_atoms, written_dtype
 from .elements import at_index, concatenated, each_of, element_of
-from .frame import Autocasting, Frame, asks_for_precision, joined_names, place_of
+from .frame import Autocasting, Frame, asks_for_precision, is_cast_where_asked, joined_names, place_of
 from .lattice import (
     BOOL_TENSOR,
     INT64,
@@ -185,7 +185,8 @@ def _conditional(frame: Frame, node: ast.expr, depth: int) -> Value:
     if Kind.DTYPE in (first.kind, second.kind):
         return Value(Kind.DTYPE, dtype_atoms(frame, node))
     joined = join(first, second)
-    chosen = first != second and joined.kind is Kind.TENSOR and frame.project.memo(asks_for_precision, node.test)
+    differ = first != second and joined.kind is Kind.TENSOR
+    chosen = differ and (is_cast_where_asked(node) or frame.project.memo(asks_for_precision, node.test))
     return joined.with_atoms(()) if chosen else joined
 
 

@@ -13,6 +13,7 @@ from ..python.functions import FunctionTarget
 from ..python.names import FunctionNode, ModuleNames
 from ..source.child_fields import within
 from ..source.project import Project
+from ..torch.api import CASTS
 from .lattice import Atom, Made, Role, Source, Value, join
 
 if TYPE_CHECKING:
@@ -283,6 +284,15 @@ def asks_for_precision(_project: Project, test: ast.expr) -> bool:
     """Whether a condition asks for the precision itself, as others like it elsewhere may do; for `Project.memo`."""
     said = "\n".join(_texts(test))
     return any(word in said for word in PRECISION_TESTS)
+
+
+def is_cast_where_asked(choice: ast.IfExp) -> bool:
+    """``x.half() if on_gpu else x``: whoever reads it may ask the same, so that only one of the dtypes comes there."""
+    for cast, other in ((choice.body, choice.orelse), (choice.orelse, choice.body)):
+        method = cast.func if isinstance(cast, ast.Call) else None
+        if isinstance(method, ast.Attribute) and method.attr in CASTS and ast.dump(method.value) == ast.dump(other):
+            return True
+    return False
 
 
 def _texts(node: ast.expr) -> Iterator[str]:
