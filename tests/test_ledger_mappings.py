@@ -236,3 +236,30 @@ wandb.init(config=settings)
 )
 def test_a_dictionary_that_only_a_tracker_is_passed_says_nothing(tmp_path: Path, line: str, regimes: list[str]) -> None:
     assert [run.regime for run in read(tmp_path, {"train.py": LOGGED + line}).runs] == regimes
+
+
+HELD = """
+import argparse
+
+import deepspeed
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fp16_enabled", action="store_true")
+args = parser.parse_args()
+settings = {
+    "train_micro_batch_size_per_gpu": 1,
+    "optimizer": {"type": "Adam", "params": {"lr": 1e-3}},
+    "fp16": {"enabled": args.fp16_enabled, "loss_scale": 0},
+}
+net = torch.nn.Linear(8, 8)
+engine, *_ = deepspeed.initialize(model=net, model_parameters=net.parameters(), config=settings)
+engine.backward(engine(torch.ones(1, 8)).mean())
+engine.step()
+"""
+
+
+@pytest.mark.parametrize(("flag", "regime"), [(" --fp16_enabled", "fp16-mixed"), ("", "fp32")])
+def test_a_key_of_a_dictionary_has_the_value_of_its_launch_line(flag: str, regime: str, tmp_path: Path) -> None:
+    runs = read(tmp_path, {"train.py": HELD, "run.sh": f"deepspeed train.py{flag}\n"}).runs
+    assert [(run.path, run.regime) for run in runs] == [("run.sh", regime)]

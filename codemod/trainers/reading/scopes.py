@@ -107,9 +107,14 @@ class Scope:
         return found[-1] if found else None
 
     def argument(self, setting: Setting | None) -> tuple[ModuleNames, ast.expr] | None:
-        """The module and the expression that gives an argument of a call its value; None for other settings."""
-        if setting is None or self.kind != "call" or not isinstance(self.origin, CodeOrigin):
+        """The module and the expression that gives an argument of a call, or a key of a dictionary, its value.
+
+        None for other settings.
+        """
+        is_written = isinstance(self.origin, CodeOrigin) and self.origin.node is not None
+        if setting is None or self.kind not in ("call", "mapping") or not is_written:
             return None
+        assert isinstance(self.origin, CodeOrigin)
         return self.origin.module, self.origin.items[setting.index].value
 
     @property
