@@ -14,7 +14,7 @@ from ..python.conditions import conditions_in
 from ..python.names import ModuleNames, names_of
 from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
-from ..torch.dtypes import Dtype, Given
+from ..torch.dtypes import Dtype, Given, Scenario
 
 MAX_STEPS = 4
 """Steps of one evidence chain that are shown."""
@@ -47,17 +47,21 @@ def may_be_chosen(project: Project, atom: Atom, dtype: Dtype) -> bool:
     """
     source, said = atom.source, atom.expression
     document = project.document(source.path) if source is not None else None
-    if atom.dtype is not None or source is None or document is None or not isinstance(said, ast.Name):
+    if atom.dtype is not None or source is None or document is None or said is None:
         return True
     module = names_of(project, document)
-    bindings = module.scope_of(source.node).lookup(said.id) if source.node in module.parents else ()
-    found = [
-        (*each.given, *conditions_in(project, module).path_given(binding.node, binding.scope))
-        for binding in bindings
-        for each in scenarios_of(project, module, binding)
-        if each.value == dtype
-    ]
+    found = [each.given for each in _values_of(project, module, source, said) if each.value == dtype]
     return not found or any(all(_is_open(project, module, item) for item in given) for given in found)
+
+
+def _values_of(project: Project, module: ModuleNames, source: Source, said: ast.expr) -> Iterator[Scenario]:
+    """The values of the dtype that an atom was given, each with what must hold for it; of a name, to be bound so."""
+    if not isinstance(said, ast.Name):
+        yield from scenarios_of(project, module, said) if said in module.parents else ()
+        return
+    for binding in module.scope_of(source.node).lookup(said.id) if source.node in module.parents else ():
+        given = conditions_in(project, module).path_given(binding.node, binding.scope)
+        yield from (each.under(*given) for each in scenarios_of(project, module, binding))
 
 
 def _is_open(project: Project, module: ModuleNames, item: Given) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..python.glimpses import contexts_seen
 from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain
-from ..python.paths import exclusive, guards, loops, name_parts, parts_of
+from ..python.paths import LoopNode, exclusive, guards, loops, name_parts, parts_of
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts_in, is_without_gradients, runs_without_gradients
 
@@ -45,12 +45,17 @@ def calls_beside(module: ModuleNames, node: ast.AST, name: str) -> bool:
 
 
 def is_beside_training(project: Project, module: ModuleNames, node: ast.AST) -> bool:
-    """Whether all loops of its function that run backward passes end before ``node``, or begin behind it."""
+    """Whether all loops of its function that run backward passes end before ``node``, or begin behind its statement."""
     holding = project.memo(_loops_with_backward, (module, function_scope(module, node).node))
-    return bool(holding) and holding.isdisjoint((None, *loops(module, node)))
+    return bool(holding) and all(loop is not None and _is_apart(module.statement_of(node), loop) for loop in holding)
 
 
-def _loops_with_backward(_: Project, asked: tuple[ModuleNames, ast.AST]) -> frozenset[ast.AST | None]:
+def _is_apart(statement: ast.stmt, loop: ast.stmt) -> bool:
+    """Whether one of two statements ends before the other begins."""
+    return (loop.end_lineno or 0) < statement.lineno or (statement.end_lineno or 0) < loop.lineno
+
+
+def _loops_with_backward(_: Project, asked: tuple[ModuleNames, ast.AST]) -> frozenset[LoopNode | None]:
     """The loops of a function that run backward passes; None for a pass outside of all loops."""
     module, function = asked
     calls = module.calls_inside.get((function, "backward"), [])

@@ -22,12 +22,12 @@ Unsafe, because results change: that is what the finding is about.
 ## Not flagged
 
 Regions outside a training step: validation, sampling and inference in the other 16-bit type rarely differ in anything
-that matters. Functions that nothing calls. A region that a test of the precision chooses (`if precision == "fp16"`,
-`enabled=mixed_precision == "fp16"`), unless that test lets bfloat16 pass (`enabled=dtype in (torch.float16,
-torch.bfloat16)`); one of several branches or table entries; `enabled=False`; regions that a constant keeps from
-running; bfloat16 that no default, launch line, configuration or value in code asks for; regions on the CPU; regions
-inside another one, whose dtype they inherit; float32 islands; tests; projects that
-call `set_autocast_dtype`; weights that are loaded quantized.
+that matters, and no backward pass follows what is drawn when the steps are done. Functions that nothing calls. A region
+that a test of the precision chooses (`if precision == "fp16"`, `enabled=mixed_precision == "fp16"`), unless that test
+lets bfloat16 pass (`enabled=dtype in (torch.float16, torch.bfloat16)`); one of several branches or table entries;
+`enabled=False`; regions that a constant keeps from running; bfloat16 that no default, launch line, configuration or
+value in code asks for; regions on the CPU; regions inside another one, whose dtype they inherit; float32 islands;
+tests; projects that call `set_autocast_dtype`; weights that are loaded quantized.
 """
 
 from __future__ import annotations

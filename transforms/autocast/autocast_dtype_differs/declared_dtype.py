@@ -17,8 +17,10 @@ from ....codemod.purpose.steps import (
     MAX_OTHERS,
     alternatives,
     calls_beside,
+    carries_nothing_back,
     entered,
     function_scope,
+    is_beside_training,
     is_crowded,
     is_evaluation,
     is_in_context,
@@ -281,8 +283,10 @@ def training_regions(project: Project) -> dict[ModuleNames, tuple[Autocast, ...]
 
 def runs_in_training(project: Project, region: Autocast) -> bool:
     """Whether the region is part of a training step that something calls."""
-    if is_evaluation(region):
+    if is_evaluation(region) or carries_nothing_back(region):
         return False
+    if region.form == "with" and is_beside_training(project, region.module, region.node):
+        return False  # a sample that is drawn when training is over
     places = [region.node, *(item.block for item in entered(region))]
     return any(
         _is_in_step(project, region.module, node, MAX_CALLERS) and is_reached(project, region.module, node)
@@ -300,4 +304,5 @@ def _is_in_step(project: Project, module: ModuleNames, node: ast.AST, hops: int)
     if not hops or not isinstance(scope.node, FunctionNode):
         return False
     sites = callers_of(project, module, scope.node).sites
-    return any(_is_in_step(project, site.module, site.call, hops - 1) for site in sites)
+    within = (site for site in sites if not is_beside_training(project, site.module, site.call))
+    return any(_is_in_step(project, site.module, site.call, hops - 1) for site in within)
