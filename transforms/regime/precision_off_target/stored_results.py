@@ -40,10 +40,16 @@ class Stores:
         return not is_meter and self._is_container(module, holder) and self._is_own(module, holder)
 
     def is_array(self, module: ModuleNames, node: ast.expr) -> bool:
-        made = [node, *_made(module, node)] if isinstance(node, ast.Name | ast.Attribute) else [node]
+        if isinstance(node, ast.BinOp):
+            return self.is_array(module, node.left) or self.is_array(module, node.right)
+        given = list(_made(module, node)) if isinstance(node, ast.Name | ast.Attribute) else []
+        bound = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+        if bound and all(isinstance(item.value, ast.Call) and _is_drawn(module, item.value) for item in bound):
+            return False
+        made = [node, *given]
         calls = (item for each in made for item in ast.walk(each) if isinstance(item, ast.Call))
         return self.value(module, node).kind is Kind.ARRAY or any(
-            (module.qualified(item.func) or "").startswith("numpy.") and not _is_drawn(module, item) for item in calls
+            (module.qualified(item.func) or "").startswith("numpy.") for item in calls
         )
 
     def value(self, module: ModuleNames, node: ast.expr) -> Value:
