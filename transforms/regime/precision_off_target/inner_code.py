@@ -88,7 +88,7 @@ def _hooks(project: Project, module: ModuleNames) -> Iterator[Start]:
 def _given(function: FunctionNode | ast.Lambda) -> tuple[str, ...]:
     """The parameters that may hold tensors, and what a backward pass finds in its context."""
     parameters = [item for item in parameters_of(function) if item.arg not in ("self", "cls", "ctx")]
-    names = [item.arg for item in parameters if last_name(item.annotation) not in PLAIN]
+    names = [item.arg for item in parameters if item.annotation is None or last_name(item.annotation) not in PLAIN]
     is_backward = getattr(function, "name", "") == "backward" and bool(function.args.args)
     context = function.args.args[0].arg if is_backward else ""
     kept = {chain(node) for node in ast.walk(function) if isinstance(node, ast.Attribute)} if context else set()

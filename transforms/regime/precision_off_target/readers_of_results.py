@@ -81,7 +81,7 @@ def is_handed_out(project: Project, module: ModuleNames, function: FunctionNode)
     return any(
         _taken_by(project, other, node) is None
         for other, node in _mentions(project, module, function)
-        if isinstance(node, ast.Name) or _is_own(other, node)
+        if not isinstance(node, ast.Attribute) or _is_own(other, node)
     )
 
 

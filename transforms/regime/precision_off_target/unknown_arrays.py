@@ -16,7 +16,6 @@ from ....codemod.purpose.files import is_test
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import function_of
 from ....codemod.python.reach import reached
-from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtypes import HALVES
@@ -58,7 +57,8 @@ def _inside(project: Project, block: Block) -> Place | None:
     """An array that the modules make which a block calls, of what may be 16 bits wide under autocast."""
     arrays = arrays_inside(project, block[0][0], block) if block else None
     for call, module in arrays.conversions.items() if arrays is not None else ():
-        given = call.func.value if last_name(call.func) == "numpy" and not call.args else next(iter(call.args), None)
+        is_own = isinstance(call.func, ast.Attribute) and call.func.attr == "numpy" and not call.args
+        given = call.func.value if isinstance(call.func, ast.Attribute) and is_own else next(iter(call.args), None)
         if given is not None and _may_be_under(project, module, given):
             return _place(module, given)
     passed = arrays.passed.items() if arrays is not None else ()
