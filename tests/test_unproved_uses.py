@@ -307,6 +307,8 @@ IN_MODULES = (
     ({"MODULE": "linear_sum_assignment((out @ y.T).detach().cpu())"}, False),
     ({"MODULE": "linear_sum_assignment(cost.detach().cpu())"}, True),
     ({"MODULE": "np.save('out.npy', out.detach().cpu())"}, False),
+    ({"MODULE": "assert out.dtype in (torch.float16, torch.float32)"}, False),
+    ({"MODULE": "assert out.dtype in (torch.float16, torch.bfloat16, torch.float32)"}, True),
     ({"MODULE": "print(np.sqrt(out.shape[0]), np.array([1.0]))"}, True),
     ({"MODULE": "self.kept = out.detach().cpu()", "OUTSIDE": "print(criterion.kept.numpy())"}, False),
     ({"MODULE": "self.kept = out.detach().cpu()", "OUTSIDE": "print(criterion.kept.float().numpy())"}, True),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from ....codemod.model import Place
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.reach import reached
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
-from ....codemod.torch.dtypes import HALVES, TORCH_DTYPES
+from ....codemod.torch.dtypes import BF16, FP16, HALVES, TORCH_DTYPES, Dtype
 from .region_results import arrays_behind, block_of
 
 
@@ -25,6 +26,21 @@ def demanded_half(project: Project, region: Autocast) -> Place | None:
             if isinstance(node, ast.Assert | ast.If) and _refuses(node) and _asks(module, node.test):
                 return module.place(node.test, f"{ast.unparse(node.test)} demands 16 bits")
     return None
+
+
+def demanded_float16(held: Iterable[tuple[ModuleNames, ast.AST]]) -> Place | None:
+    """An assertion, or a look-up by dtype, in functions that get bfloat16 where they got float16."""
+    for module, function in held:
+        for node in ast.walk(function):
+            told = _dtypes(module, node.test) if isinstance(node, ast.Assert | ast.If) and _refuses(node) else set()
+            if _looks_up(node) or (FP16 in told and BF16 not in told):
+                return module.place(node, f"{ast.unparse(node).splitlines()[0]} does not know bfloat16")
+    return None
+
+
+def _dtypes(module: ModuleNames, test: ast.expr) -> set[Dtype | None]:
+    names = (item for item in ast.walk(test) if isinstance(item, ast.Name | ast.Attribute))
+    return {TORCH_DTYPES.get(module.qualified(item) or "") for item in names}
 
 
 def _looks_up(node: ast.AST) -> bool:

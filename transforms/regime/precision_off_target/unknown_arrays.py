@@ -19,6 +19,7 @@ from ....codemod.python.reach import reached
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtypes import HALVES
+from .demanded_halves import demanded_float16
 from .region_results import CONVERTING, Block, arrays_behind, arrays_inside, block_of, block_of_steps, is_conversion
 from .unproved_results import unproved_use
 
@@ -62,7 +63,8 @@ def _inside(project: Project, block: Block) -> Place | None:
         if given is not None and _may_be_under(project, module, given):
             return _place(module, given)
     passed = arrays.passed.items() if arrays is not None else ()
-    return next((_place(module, item) for item, module in passed if _may_be_under(project, module, item)), None)
+    taken = next((_place(module, item) for item, module in passed if _may_be_under(project, module, item)), None)
+    return taken or demanded_float16(arrays.held if arrays is not None else ())
 
 
 def _may_be_under(project: Project, module: ModuleNames, given: ast.expr) -> bool:
