@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from ...codemod.purpose.decided import decided, documented, settings_asked
 from ...codemod.purpose.given import is_check, is_used
-from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.purpose.regimes import conditions_of, speaks_of_precision
 from ...codemod.purpose.steps import function_scope
+from ...codemod.python.callers import CallSite, callers_of
 from ...codemod.python.conditions import conditions_in
-from ...codemod.python.names import ModuleNames
+from ...codemod.python.functions import FunctionTarget
+from ...codemod.python.names import FunctionNode, ModuleNames, names_of, parameters_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Given
 from ...codemod.torch.scalers import Scaler
@@ -44,31 +47,38 @@ def comes_out(project: Project, module: ModuleNames, test: ast.expr, holds: bool
     return not any(known is not None and known.open for known in found)
 
 
-def is_resumed(project: Project, module: ModuleNames, node: ast.AST) -> bool:
-    """Whether a run that the project gives comes to ``node``, where paths of checkpoints are given as well."""
-    return is_reached(project, module, node, _resumes)
+def is_reached(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether ``node`` runs without an option that nothing in the project sets: automatically, or as documented."""
+    return _is_reached(project, module, node, (), MAX_CALLERS)
 
 
-def _resumes(project: Project, asked: tuple[ModuleNames, ast.AST]) -> bool:
-    """The same of the tests in one function: an option that nothing in the project sets is off."""
-    module, node = asked
-    tests = conditions_in(project, module).path_given(node, function_scope(module, node))
-    return all(
-        _is_met(item) or _names_what_is_loaded(module, node, item) or _holds(project, module, item)
-        for item in tests
-        if not is_check(module, item.node)
-    )
+def _is_reached(project: Project, module: ModuleNames, node: ast.AST, passed: Sequence[Given], callers: int) -> bool:
+    """``passed`` is what has to hold besides, said in the words of the function that ``node`` stands in."""
+    scope = function_scope(module, node)
+    asked = [*passed, *conditions_in(project, module).path_given(node, scope)]
+    asked = [item for item in asked if not _is_met(item) and not is_check(module, item.node)]
+    asked = [item for item in asked if not _names_what_is_loaded(module, node, item)]
+    if not isinstance(scope.node, FunctionNode) or not callers:
+        return _hold(project, module, asked)
+    names = {parameter.arg for parameter in parameters_of(scope.node)}
+    open_ones = [item for item in asked if isinstance(item.node, ast.Name) and item.node.id in names]
+    if not _hold(project, module, [item for item in asked if item not in open_ones]):
+        return False
+    for site in _calls(project, module, scope.node):
+        above = [_passed(site, item) for item in open_ones]
+        found = [item for item in above if item is not None]
+        given = len(found) == len(above) or _hold(project, module, open_ones)
+        if given and _is_reached(project, site.module, site.call, found, callers - 1):
+            return True
+    return False
 
 
-def _holds(project: Project, module: ModuleNames, item: Given) -> bool:
-    found = decided(project, module, [item])
-    return (found is not None and not found.open) or _is_made(item) or bool(documented(project, module, item))
-
-
-def _is_made(item: Given) -> bool:
-    """``optimizer is not None``, where a call made the optimizer."""
-    bindings = item.scope.lookup(item.text)
-    return item.values == (None,) and not item.equal and any(isinstance(each.value, ast.Call) for each in bindings)
+def _passed(site: CallSite, item: Given) -> Given | None:
+    """The same condition on what a call passes for the parameter; None where it passes nothing."""
+    argument = site.target.arguments(site.call).get(item.text)
+    if argument is None:
+        return None
+    return Given(ast.unparse(argument), item.values, item.equal, argument, site.module.scope_of(site.call))
 
 
 def _is_met(item: Given) -> bool:
@@ -84,3 +94,32 @@ def _names_what_is_loaded(module: ModuleNames, node: ast.AST, item: Given) -> bo
     ]
     passed = (argument for call in (node, *loads) if isinstance(call, ast.Call) for argument in call.args)
     return any(ast.unparse(inner) == item.text for argument in passed for inner in ast.walk(argument))
+
+
+def _is_made(item: Given) -> bool:
+    """``optimizer is not None``, where a call made the optimizer."""
+    bindings = item.scope.lookup(item.text)
+    return item.values == (None,) and not item.equal and any(isinstance(each.value, ast.Call) for each in bindings)
+
+
+def _hold(project: Project, module: ModuleNames, asked: Sequence[Given]) -> bool:
+    return all(_holds(project, module, item) or _is_made(item) or documented(project, module, item) for item in asked)
+
+
+def _holds(project: Project, module: ModuleNames, item: Given) -> bool:
+    found = decided(project, module, [item])
+    return found is not None and not found.open
+
+
+def _calls(
+    project: Project, module: ModuleNames, function: ast.FunctionDef | ast.AsyncFunctionDef
+) -> Iterator[CallSite]:
+    """The calls of a function; where none is certain, all that have its name."""
+    sites = callers_of(project, module, function).sites
+    yield from sites
+    if not sites:
+        target = FunctionTarget(module, function, module.scopes[function].enclosing_class is not None)
+        documents = project.python_documents((), (f"{function.name}(",))
+        for other in (names_of(project, document) for document in islice(documents, MAX_FILES)):
+            calls = other.calls_by_name.get(function.name, [])
+            yield from (CallSite(other, call, target) for call in calls if other.qualified(call.func) is None)

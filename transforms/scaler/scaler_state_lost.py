@@ -34,7 +34,7 @@ from ...codemod.python.names import ModuleNames, attribute_chain, string_of
 from ...codemod.python.paths import exclusive, function_of, loops, position
 from ...codemod.source.project import Project
 from ...codemod.torch.scalers import NameAlias, Scaler, Use
-from .given_runs import is_resumed
+from .given_runs import is_reached
 from .scaler_state.checkpoints import stepped_transfers
 from .scaler_state.made_anew import active_scalers, has_state, made_each_step
 from .scaler_state.save_scaler_state import loading_fix
@@ -62,7 +62,7 @@ def not_loaded(project: Project, scaler: Scaler) -> Iterator[Finding]:
     loads = [item for item in transfers if item.kind == "load"]
     keys = [key for use in saves if (key := _key_of(use)) is not None]
     modules = dict.fromkeys((*scaler.modules, *(item.module for item in transfers)))
-    if not any(is_resumed(project, item.module, item.call) for item in loads):
+    if not any(is_reached(project, item.module, item.call) for item in loads):
         return
     if len(keys) < len(saves) or any(_is_read(module, key) for module in modules for key in keys):
         return

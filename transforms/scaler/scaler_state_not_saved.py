@@ -39,7 +39,7 @@ from collections.abc import Iterator
 from ...codemod.model import Finding, Rule
 from ...codemod.source.project import Project
 from ...codemod.torch.scalers import Scaler, scalers
-from .given_runs import is_resumed
+from .given_runs import is_reached
 from .scaler_state.checkpoints import speaks_of_scaler_state, stepped, stepped_transfers, transfers_of_program
 from .scaler_state.made_anew import active_scalers, has_state, made_each_epoch
 from .scaler_state.save_scaler_state import fix
@@ -63,7 +63,7 @@ def _not_saved(project: Project, scaler: Scaler) -> Iterator[Finding]:
     if not saves or not loads:
         program = transfers_of_program(project, scaler, stepped(scaler))
         saves, loads = ([item for item in program if item.kind == kind] for kind in ("save", "load"))
-    loads = [item for item in loads if is_resumed(project, item.module, item.call)]
+    loads = [item for item in loads if is_reached(project, item.module, item.call)]
     if not saves or not loads:
         return
     yield rule.at(
