@@ -91,7 +91,7 @@ def test_callers_are_asked_about_casts_of_what_may_be_a_model(tmp_path: Path, ma
     )
     work = growth.counted(lambda: [*certain_casts(Project.open([tmp_path]))])
     assert work.of("codemod/half/half_classes.py", "_may_be_entered") == 1
-    assert bool(work.of("codemod/python/callers.py", "_callers")) is is_asked
+    assert bool(work.of("codemod/python/callers.py", "callers_of")) is is_asked
 
 
 @pytest.mark.parametrize(("parsed", "searched"), [(1, 2), (3, 0)])

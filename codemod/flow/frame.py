@@ -290,7 +290,8 @@ def is_cast_where_asked(choice: ast.IfExp) -> bool:
     """``x.half() if on_gpu else x``: whoever reads it may ask the same, so that only one of the dtypes comes there."""
     for cast, other in ((choice.body, choice.orelse), (choice.orelse, choice.body)):
         method = cast.func if isinstance(cast, ast.Call) else None
-        if isinstance(method, ast.Attribute) and method.attr in CASTS and ast.dump(method.value) == ast.dump(other):
+        held = method.value if isinstance(method, ast.Attribute) and method.attr in CASTS else None
+        if isinstance(held, ast.Name | ast.Attribute) and ast.dump(held) == ast.dump(other):
             return True
     return False
 
