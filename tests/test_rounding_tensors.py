@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from precfix.transforms.rounding.angles_in_16_bits import MEASURED, ROUNDED
 
 from .rule_runs import findings, rule_of, written
 from .test_rounding import function_of, repaired, text_of
@@ -38,6 +39,19 @@ def test_a_buffer_that_follows_the_model_makes_wrong_angles() -> None:
     right = rotary(torch.zeros(1, 1024))[0].double()
     wrong = rotary.to(torch.bfloat16)(torch.zeros(1, 1024))[0].double()
     assert float((right - wrong).abs().mean()) > 0.05
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_the_errors_that_messages_state(name: str) -> None:
+    """The mean absolute error of the cosine over 2,048 positions, and where only the frequencies are rounded."""
+    dtype, positions = getattr(torch, name), torch.arange(2048).double()
+    inverse = 1.0 / 10000 ** (torch.arange(0, 128, 2).double() / 128)
+    truth = torch.outer(positions, inverse).cos()
+    few = inverse.float().to(dtype)
+    all_in_16_bits = torch.outer(positions.to(dtype), few).double().cos()
+    rounded = torch.outer(positions.float(), few.float()).cos().double()
+    assert float((all_in_16_bits - truth).abs().mean()) == pytest.approx(float(MEASURED[name]), rel=0.15)
+    assert float((rounded - truth).abs().mean()) == pytest.approx(float(ROUNDED[name]), rel=0.05)
 
 
 def test_fsdp_casts_buffers_that_have_no_float32_copy() -> None:

@@ -88,6 +88,8 @@ FEW = 128
 EXACT_IN_FP16 = 2048
 MEASURED = {"bfloat16": "0.12", "float16": "0.016"}
 """The mean absolute error of the cosine over 2,048 positions, as in the manual's table."""
+ROUNDED = {"bfloat16": "0.065", "float16": "0.013"}
+"""The same where only the frequencies are rounded, and the angles are computed in float32."""
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -120,8 +122,11 @@ def _of_module(project: Project, module: ModuleNames) -> Iterator[Finding]:
 def _found(project: Project, module: ModuleNames, call: ast.Call, origin: Origin) -> Finding | None:
     if _is_double(project, module, origin) or _is_short(project, module, origin):
         return None
-    half = _half(project, module, origin)
-    if half is not None:
+    lowered = _half(project, module, origin)
+    if lowered is not None:
+        half, node = lowered
+        if node is not origin.node and is_of_frequencies(module, node):
+            return _rounded(module, call, origin, half)
         when = "" if half.certain else " as soon as autocast lowers this"
         return _finding(module, call, origin, half, when, fix_of(module, origin, certain=half.certain))
     if is_made_at_construction(project, module, origin.node):
@@ -149,8 +154,8 @@ def _angle(module: ModuleNames, call: ast.Call) -> ast.expr | None:
     return call.func.value if plain else None
 
 
-def _half(project: Project, module: ModuleNames, origin: Origin) -> Half | None:
-    """Why the product of positions and frequencies, or one of its factors, is 16-bit."""
+def _half(project: Project, module: ModuleNames, origin: Origin) -> tuple[Half, ast.expr] | None:
+    """Which of the product of positions and frequencies and its factors is 16-bit, and why."""
     on_cpu = is_made_on_cpu(module, origin) and not any(True for _ in project.python_documents(DEFAULT_DEVICE))
     for node in (origin.node, *origin.factors):
         half = half_here(project, module, node, despite_casts=True) or _of_weights(project, module, node)
@@ -160,7 +165,7 @@ def _half(project: Project, module: ModuleNames, origin: Origin) -> Half | None:
             continue
         lowered = not on_cpu and node is origin.node and _is_lowered(project, module, node)
         if half.certain or half.seen or lowered:
-            return half
+            return half, node
     return None
 
 
@@ -220,6 +225,16 @@ def _finding(module: ModuleNames, call: ast.Call, origin: Origin, half: Half, wh
     )
     evidence = (module.place(call, TAKEN), *half.why)
     return rule.at(module, origin.node, message, evidence, [fix])
+
+
+def _rounded(module: ModuleNames, call: ast.Call, origin: Origin, half: Half) -> Finding:
+    names = sorted(dtype.name for dtype in half.dtypes)
+    off = " or ".join(ROUNDED[name] for name in names)
+    message = (
+        f"the frequencies for angles of {origin.what} are rounded to {' or '.join(names)}: the further on, the more"
+        f" sine and cosine are off, over 2,048 by {off} on average; keep them in float32 and cast the finished table"
+    )
+    return rule.at(module, origin.node, message, (module.place(call, TAKEN), *half.why))
 
 
 # --- tables made once -------------------------------------------------------------------------------------------------
