@@ -32,7 +32,10 @@ PACKAGING = ("[project]", "[build-system]", "[tool.poetry]")
 CALLED_BY_OTHERS = ("forward", "__call__", "__init__", "__getitem__", "__iter__", "__next__", "__enter__", "backward")
 """Methods that are called under another name, or by a library."""
 
-WRAPPING = ("torch.", "staticmethod", "classmethod", "property", "functools.", "dataclass", "total_ordering", "final")
+WRAPPING = (
+    *("torch.", "functools.", "contextlib.", "contextmanager", "asynccontextmanager", "dataclass", "total_ordering"),
+    *("staticmethod", "classmethod", "property", "final"),
+)
 """How decorators begin that only change what stands below them."""
 
 
@@ -116,10 +119,15 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs]) -
 def _uses(project: Project, name: str, function: FunctionNode) -> list[tuple[ModuleNames, ast.AST]]:
     """Where code outside of tests, and of the function itself, reads a name."""
     own, found = set(ast.walk(function)), []
-    for other in modules_with(project, (name,)):
+    for other in (item for item in modules_with(project, (name,)) if not is_test(item.path)):
         loads: list[ast.AST] = [*other.name_loads.get(name, []), *other.attribute_loads.get(name, [])]
-        found += [(other, load) for load in loads if load not in own] if not is_test(other.path) else []
+        found += [(other, load) for load in loads if load not in own and not _is_of_torch(other, load)]
     return found
+
+
+def _is_of_torch(module: ModuleNames, load: ast.AST) -> bool:
+    """``torch.autocast``: what it is called says nothing of a function of the project that has the same name."""
+    return (module.qualified(load) or "").startswith("torch.")
 
 
 def _is_taken_in(project: Project, module: ModuleNames, owner: Scope | None, names: Sequence[str]) -> bool:

@@ -30,7 +30,7 @@ from .files import is_test, purpose_of
 from .given import is_given, is_run
 from .imports import imported_modules, importers_of
 from .outcomes import can_come_out
-from .proved_reach import can_run
+from .proved_reach import is_reached
 from .training import training_modules, trains
 
 MAX_IMPORTERS = 12
@@ -109,7 +109,9 @@ def can_be_open(project: Project, region: Autocast) -> bool:
     body = getattr(module.statement_of(region.node), "body", ()) if region.form == "with" else ()
     if body and all(isinstance(item, FunctionNode) for item in body):
         return False  # what is defined in a region runs later, where it is closed
-    if not (switch is None or can_come_out(project, module, switch, True)) or not can_run(project, module, region.node):
+    if not (switch is None or can_come_out(project, module, switch, True)):
+        return False
+    if not is_reached(project, module, region.node):
         return False
     conditions = conditions_in(project, module)
     asked = conditions.given(only_value(module, switch) or switch, True) if switch is not None else ()
