@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.purpose.between_steps import is_for_inference
+from ....codemod.purpose.called_by_inference import is_for_inference
 from ....codemod.purpose.entered import regions_around
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.regions import Region, entry_givens
