@@ -11,19 +11,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..flow.analysis import flow_of
+from ..flow.contexts import autocasts_by_node
 from ..flow.frame import ASSUMED
 from ..flow.lattice import Atom, Kind, Made, Role, Value
 from ..model import Place
 from ..purpose.proved_reach import can_run
 from ..purpose.regimes import speaks_of_precision
-from ..purpose.runs import is_switched_on, runs_of, uses
-from ..python.names import FunctionNode, ModuleNames
+from ..purpose.runs import is_switched_on, open_scenarios, runs_of, uses
+from ..python.names import FunctionNode, ModuleNames, names_of
 from ..python.paths import guards
 from ..python.seen import seen_of
 from ..source.project import Project
 from ..torch.autocast import autocasts_in
 from ..torch.dtypes import FP32, HALVES, Dtype
-from .atom_places import atom_places, chain_of
+from .atom_places import atom_places, chain_of, steps_can_run
 from .enclosed import can_be_inside
 
 
@@ -60,8 +61,8 @@ def half_here(project: Project, module: ModuleNames, node: ast.expr, *, despite_
     if not atoms:
         return _as_seen(project, module, node)
     if all(atom.dtype in HALVES and atom.made is not Made.AUTOCAST for atom in atoms):
-        dtypes = frozenset(atom.dtype for atom in atoms if atom.dtype is not None)
-        return Half(dtypes, True, atom_places(project, atoms))
+        dtypes = frozenset(atom.dtype for atom in atoms if atom.dtype is not None and steps_can_run(project, (atom,)))
+        return Half(dtypes, True, atom_places(project, atoms)) if dtypes else None
     if all(_is_lowered(atom) for atom in atoms) and (despite_casts or not _is_raised(project, module, node, atoms)):
         return _under_autocast(project, module, node, atoms)
     return None
@@ -115,8 +116,8 @@ def _is_cast_to_float32(value: Value) -> bool:
 def _under_autocast(project: Project, module: ModuleNames, node: ast.expr, atoms: tuple[Atom, ...]) -> Half | None:
     why = atom_places(project, atoms)
     if all(atom.symbol != ASSUMED.atom.symbol for atom in atoms):
-        dtypes = frozenset(dtype for atom in atoms for dtype in (atom.dtype, *atom.candidates) if dtype in HALVES)
-        return Half(frozenset(dtype for dtype in dtypes if dtype is not None), False, why) if dtypes else None
+        dtypes = frozenset(dtype for atom in atoms for dtype in _open_halves(project, atom))
+        return Half(dtypes, False, why) if dtypes else None
     if _keeps_float32(project, module):
         return None  # parts of this file are in float32 on purpose, and this may be called from there
     known = (run for run in runs_of(project, module, node) if is_switched_on(project, run))
@@ -124,6 +125,18 @@ def _under_autocast(project: Project, module: ModuleNames, node: ast.expr, atoms
     used = any(uses(project, run, module, node) for run in runs)
     named = frozenset(dtype for run in runs for dtype in run.dtypes)
     return Half(named, False, (*why, *(run.place for run in runs[:1])), used) if named else None
+
+
+def _open_halves(project: Project, atom: Atom) -> Iterator[Dtype]:
+    """The 16-bit types that the region of an atom computes in, in runs in which it is open."""
+    source = next(iter(chain_of(atom)), None)
+    document = project.document(source.path) if source is not None else None
+    regions = autocasts_by_node(project, names_of(project, document)) if document is not None else {}
+    region = regions.get(source.node) if source is not None else None
+    known = {item.value for item in open_scenarios(project, region)} if region is not None else None
+    for dtype in (atom.dtype, *atom.candidates):
+        if dtype in HALVES and dtype is not None and (known is None or dtype in known):
+            yield dtype
 
 
 def _keeps_float32(project: Project, module: ModuleNames) -> bool:

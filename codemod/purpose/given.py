@@ -21,6 +21,7 @@ from .computed_names import classes_of
 from .decided import documented, fits, is_ruled_out, of_machine, settings_asked, stated
 from .files import purpose_of
 from .imports import importers_of
+from .outcomes import may_be_passed
 from .proved_reach import can_run, has_programs, is_reached
 from .regimes import conditions_of
 from .set_elsewhere import given_elsewhere
@@ -101,9 +102,19 @@ def is_given(project: Project, module: ModuleNames, asked: Iterable[Given]) -> b
         not _is_of_old_machine(project, module, each)
         and (not is_ruled_out(project, module, each) or documented(project, module, each))
         for item in asked
+        if not _may_be_passed_here(project, module, item)
         if not _is_given_elsewhere(project, module, item)
         for each in settings_asked(project, module, item)
     )
+
+
+def _may_be_passed_here(project: Project, module: ModuleNames, item: Given) -> bool:
+    """Whether calls that cannot be followed fill a parameter of which only the default is known: ``model(x, True)``."""
+    bindings = item.scope.lookup(item.text) if isinstance(item.node, ast.Name) and item.node in module.parents else []
+    parameter = bindings[0].node if [each.kind for each in bindings] == ["parameter"] else None
+    if not isinstance(parameter, ast.arg) or not project.memo(may_be_passed, (module, parameter)):
+        return False
+    return all(each.kind == "parameter" for each in stated(sources(project, module, item.node)))
 
 
 def _is_given_elsewhere(project: Project, module: ModuleNames, item: Given) -> bool:

@@ -6,12 +6,23 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ..python.names import FunctionNode, ModuleNames, attribute_chain, defaults_in, modules_with, positional
+from ..python.functions import called_function, class_of
+from ..python.names import (
+    FunctionNode,
+    ModuleNames,
+    attribute_chain,
+    defaults_in,
+    definition_of,
+    modules_with,
+    positional,
+)
 from ..python.paths import Guard, guards
 from ..python.settings_objects import may_hold_settings
 from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import Bound, Gap, Step
 from ..source.project import Project
+from ..torch.dtypes import Given
+from ..torch.tables.operations import OPERATIONS
 from .files import is_test
 from .set_elsewhere import given_elsewhere
 from .switches import declared_options, is_set
@@ -41,6 +52,15 @@ Values = Callable[[ast.expr], tuple[Answer, ...]]
 def can_come_out(project: Project, module: ModuleNames, test: ast.expr, holds: bool) -> bool:
     """Whether a test comes out as ``holds`` in some run; not where it asks a switch that nothing is known to set."""
     return _comes_out(test, holds, lambda node: _values(project, module, node))
+
+
+def can_hold(project: Project, module: ModuleNames, item: Given) -> bool:
+    """Whether a condition can hold in some run, as `can_come_out` says it of a test in ``module``."""
+    plain = isinstance(item.node, ast.Name | ast.Attribute) and item.node in module.parents
+    if not plain or ast.unparse(item.node) != item.text:
+        return True
+    asks = _is_true if item.values == (True,) else lambda each: _is_among(each, item.values)
+    return any(asks(each) in (None, item.equal) for each in _values(project, module, item.node))
 
 
 def _comes_out(test: ast.expr, holds: bool, values: Values) -> bool:
@@ -157,10 +177,30 @@ def may_be_passed(project: Project, asked: tuple[ModuleNames, ast.arg]) -> bool:
     index = placed.index(parameter) - (owner is not None) if parameter in placed else len(placed)
     words = (name, parameter.arg) if function.name == "__call__" else (name,)
     for other in modules_with(project, words):
-        calls = other.calls if function.name in OF_OBJECTS else other.calls_by_name.get(name, [])
-        if not is_test(other.path) and any(_fills(call, parameter.arg, index) for call in calls):
+        of_object = function.name in OF_OBJECTS
+        calls = other.calls if of_object else other.calls_by_name.get(name, [])
+        filling = (call for call in calls if _fills(call, parameter.arg, index))
+        if not is_test(other.path) and any(
+            not (of_object and _runs_another(project, (module, function), other, call)) for call in filling
+        ):
             return True
     return False
+
+
+def _runs_another(
+    project: Project, asked: tuple[ModuleNames, FunctionNode], module: ModuleNames, call: ast.Call
+) -> bool:
+    """Whether a call is known to run something else than a method of objects: a function, a class, ``x.view(2, 8)``."""
+    home, function = asked
+    target = called_function(project, module, call)
+    if target is not None:
+        return target.node is not function
+    if class_of(project, module, call.func) is not None:
+        return True
+    if module.qualified(call.func) is not None:
+        return definition_of(project, module, call.func) is None
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    return name in OPERATIONS and not any(name in each.attribute_stores for each in (home, module))
 
 
 def _fills(call: ast.Call, name: str, index: int) -> bool:

@@ -113,7 +113,7 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs]) -
         return True
     if _is_taken_in(project, module, owner, names) or project.memo(_is_computed, asked):
         return True
-    return not any(uses) and _is_for_others(project, module)
+    return not any(uses) and _is_for_others(project, module, function)
 
 
 def _uses(project: Project, name: str, function: FunctionNode) -> list[tuple[ModuleNames, ast.AST]]:
@@ -163,10 +163,22 @@ def _is_handed_on(module: ModuleNames, load: ast.AST) -> bool:
     return isinstance(parent, ast.keyword) or (isinstance(parent, ast.Call) and load in parent.args)
 
 
-def _is_for_others(project: Project, module: ModuleNames) -> bool:
+def _is_for_others(project: Project, module: ModuleNames, function: FunctionNode) -> bool:
+    """Whether others may call what nothing here does: of what is installed, classes and what some file exports."""
     if project.memo(_is_program, module):
         return False
-    return is_installed(project, module.path) or not (has_programs(project) or project.memo(_serves_program, module))
+    if is_installed(project, module.path):
+        in_class = module.scopes[function].enclosing_class is not None
+        return in_class or _is_exported(project, module, function.name)
+    return not (has_programs(project) or project.memo(_serves_program, module))
+
+
+def _is_exported(project: Project, module: ModuleNames, name: str) -> bool:
+    """Whether a file outside of tests imports a function by its name, or all that its module has."""
+    near = (item for item in modules_with(project, (name,)) if item is not module and not is_test(item.path))
+    return any(name == item.qualified.rpartition(".")[2] for other in near for item in other.imports) or any(
+        other.star_imports and not is_test(other.path) for other in importers_of(project, module)
+    )
 
 
 @fact

@@ -20,7 +20,7 @@ from ..releases.manifests import directory_of, is_manifest
 from ..source.facts import memo
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
-from ..torch.dtypes import BF16, FP16, FP32, Dtype
+from ..torch.dtypes import BF16, FP16, FP32, Dtype, Scenario
 from ..trainers.framework import FAMILIES
 from ..trainers.reading.precision import precision_of
 from ..trainers.reading.run_members import Member
@@ -29,7 +29,7 @@ from ..trainers.reading.runs import runs_of as launches_of
 from .files import is_test, purpose_of
 from .given import is_given, is_run
 from .imports import imported_modules, importers_of
-from .outcomes import can_come_out
+from .outcomes import can_come_out, can_hold
 from .proved_reach import is_reached
 from .training import training_modules, trains
 
@@ -105,20 +105,31 @@ def is_switched_on(project: Project, run: Run) -> bool:
 @memo
 def can_be_open(project: Project, region: Autocast) -> bool:
     """Whether a region is switched on in some run, as far as its switch, its dtype and the tests around it tell."""
+    return bool(open_scenarios(project, region))
+
+
+@memo
+def open_scenarios(project: Project, region: Autocast) -> tuple[Scenario, ...]:
+    """What a region computes in, in the runs in which it is open; of these, float32 only where it is all."""
     switch, module = region.enabled_node, region.module
     body = getattr(module.statement_of(region.node), "body", ()) if region.form == "with" else ()
     if body and all(isinstance(item, FunctionNode) for item in body):
-        return False  # what is defined in a region runs later, where it is closed
+        return ()  # what is defined in a region runs later, where it is closed
     if not (switch is None or can_come_out(project, module, switch, True)):
-        return False
+        return ()
     if not is_reached(project, module, region.node):
-        return False
+        return ()
     conditions = conditions_in(project, module)
     asked = conditions.given(only_value(module, switch) or switch, True) if switch is not None else ()
     asked = (*asked, *conditions.path_given(region.node, module.scope_of(region.node)))
     scenarios = tuple(dtype_scenarios(project, region))
     lowering = tuple(item for item in scenarios if item.value != FP32) or scenarios
-    return any(is_given(project, module, (*asked, *item.given)) for item in lowering)
+    return tuple(
+        item
+        for item in lowering
+        if is_given(project, module, (*asked, *item.given))
+        and all(can_hold(project, module, given) for given in item.given)
+    )
 
 
 def uses(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:
