@@ -26,6 +26,8 @@ SETTINGS = frozenset(
     ("args", "opt", "opts", "cfg", "config", "conf", "options", "hparams", "flags", "params", "settings", "hps")
 )
 """What is in the names of objects that hold a program's options."""
+NUMBERS = ("int", "float")
+"""Types of options that take no other word."""
 NODE_ROOTS = ("_C", "__C", "C", "cfg", "config", "_CN")
 """What the roots of configuration trees are called (yacs and its relatives)."""
 SCALARS = ("str", "int", "float", "bool")
@@ -59,6 +61,8 @@ class Option:
     """Whether its value is a truth value that is given as a word."""
     is_guessed: bool = False
     """Whether it stands in one of several files of which a run picks one by a name that nobody sees."""
+    is_number: bool = False
+    """Whether a word that is no number is refused: ``type=int``."""
 
     def is_on_with(self, flag: str) -> bool:
         """The value of a switch where ``flag`` stands on the command line."""
@@ -81,6 +85,19 @@ class Option:
     def is_switched(self) -> bool:
         """Whether its flag changes anything: ``action="store_true", default=True`` is on with and without it."""
         return self.switch is not None and (bool(self.negated) or self.value_when_absent is bool(self.switch))
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words that it takes, where its declaration lists them; numbers as they are written."""
+        taken = [item.value for item in self.choices if isinstance(item, ast.Constant)]
+        words = [str(item) for item in taken if isinstance(item, str | int) and not isinstance(item, bool)]
+        return frozenset(words) if len(words) == len(self.choices) else frozenset()
+
+    def why_not(self, word: str) -> str:
+        """Why it does not take ``word``; empty where it does, as far as its declaration says."""
+        if self.words and word not in self.words:
+            return f"{self.name} takes only {', '.join(sorted(self.words))}"
+        return f"{self.name} takes only numbers" if self.is_number and not word.isdigit() else ""
 
     @property
     def is_setting(self) -> bool:
@@ -179,6 +196,7 @@ def _flags(module: ModuleNames) -> Iterator[Option]:
                     negated,
                 ),
                 is_truth=is_truth,
+                is_number=_text_of(given.get("type")) in NUMBERS,
             )
 
 
@@ -219,7 +237,10 @@ def _defined(module: ModuleNames) -> Iterator[Option]:
                 is_switch = name in ("DEFINE_boolean", "DEFINE_bool")
                 negated = (f"--no{option}",) if is_switch else ()
                 flags = (f"--{option}", f"-{option}")
-                yield Option(module, call, "option", option, flags, given["default"], tuple(choices), None, negated)
+                yield Option(
+                    *(module, call, "option", option, flags, given["default"], tuple(choices), None, negated),
+                    is_number=name in ("DEFINE_integer", "DEFINE_float"),
+                )
 
 
 def _parameters(module: ModuleNames) -> Iterator[Option]:
@@ -231,6 +252,7 @@ def _parameters(module: ModuleNames) -> Iterator[Option]:
             negated=item.negated if is_truth else (),
             function=item.function,
             is_truth=is_truth,
+            is_number=_text_of(item.annotation) in NUMBERS,
         )
 
 
@@ -249,6 +271,7 @@ def _fields(module: ModuleNames) -> Iterator[Option]:
             yield Option(
                 *(module, statement, "field", name, flags, default, _choices(annotation), switch),
                 is_truth=is_truth and switch is None,
+                is_number=_text_of(annotation) in NUMBERS,
             )
     for statement in module.of_type(ast.AnnAssign):
         required = statement.value is None and _text_of(statement.annotation) in SCALARS
@@ -256,7 +279,8 @@ def _fields(module: ModuleNames) -> Iterator[Option]:
             name = statement.target.id
             flags = (f"--{name}", f"--{name.replace('_', '-')}")
             is_truth = _text_of(statement.annotation) == "bool"
-            yield Option(module, statement, "field", name, flags, is_truth=is_truth)
+            is_number = _text_of(statement.annotation) in NUMBERS
+            yield Option(module, statement, "field", name, flags, is_truth=is_truth, is_number=is_number)
 
 
 def _switch_of(module: ModuleNames, owner: ast.AST, default: ast.expr | None) -> bool | None:

@@ -151,10 +151,8 @@ def _branch_of(option: Option) -> str:
 
 
 def _as_taken(option: Option, found: Iterable[Source]) -> Iterator[Source]:
-    """The values of an option, with the words that it takes where its declaration lists them."""
-    words = [item.value for item in option.choices if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-    taken = frozenset(words) if len(words) == len(option.choices) else frozenset()
-    return (replace(source, choices=source.choices or taken) for source in found)
+    """The values of an option, each with its declaration."""
+    return (replace(source, option=source.option or option) for source in found)
 
 
 def _of_dictionary(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterator[Source]:
@@ -210,7 +208,7 @@ def _gap(question: Trace[Source], module: ModuleNames, node: ast.AST, why: Gap) 
         yield from arguments_named(question.project, module, function, node.arg)
         for option in declared_options(question.project, module, node.arg, function):
             yield from _as_taken(option, values_given(question.project, option))
-            yield from _parsed_from_files(question.project, option)
+            yield from _as_taken(option, _parsed_from_files(question.project, option))
             if option.default is not None and not option.is_switched:
                 for source in _as_taken(option, question.of(option.module, option.default)):
                     yield _of_kind(source, option.kind, option.name)

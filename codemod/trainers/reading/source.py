@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ...formats.text import Entry
 from ...model import Edit, EditRefused, Place, ReplaceExpression, Span
 from ...python.names import ModuleNames
+from ...python.options import Option
 from ...torch.dtypes import TORCH_DTYPES, UNKNOWN, Constant, Dtype, Unknown
 from .configs import ConfigFile
 
@@ -66,8 +67,8 @@ class Source:
     """What has to be on beside it in the same run, each with its places: the rest of ``a.fp16 and not a.bf16``."""
     machine: tuple[bool, bool] | None = None
     """What the machine says to it besides: where it has bfloat16, and where it has not."""
-    choices: frozenset[str] = frozenset()
-    """The words that the option takes, where its declaration lists them."""
+    option: Option | None = None
+    """The option that takes it."""
 
     @property
     def is_of_line(self) -> bool:
@@ -96,8 +97,9 @@ class Source:
         """The edit that writes ``value`` here in the present style. Raises EditRefused."""
         if self.is_guessed:
             raise EditRefused(f"nothing is seen to read {self.path}")
-        if self.choices and isinstance(value, str) and value not in self.choices:
-            raise EditRefused(f"{self.key} takes only {', '.join(sorted(self.choices))}")
+        refused = self.option.why_not(value) if self.option is not None and isinstance(value, str) else ""
+        if refused:
+            raise EditRefused(refused)
         if self.respelling is not None:
             return self.respelling(value)
         if self.config is not None and self.entry is not None:

@@ -15,22 +15,20 @@ from dataclasses import dataclass
 
 from ...formats.text import Entry
 from ...model import Edit, EditRefused, InsertStatement, NameArgument, ReplaceExpression, SetArgument
-from ...purpose.imports import connected_modules
 from ...python.class_fields import declared_fields
 from ...python.identifiers import words_of
-from ...python.names import ModuleNames, modules_at
-from ...python.options import SPEAKING, Option, options_in
+from ...python.names import ModuleNames
+from ...python.options import SPEAKING, Option
 from ...source.project import Project
 from ..reading.command_options import declared_options
-from ..reading.declarations import scopes_of
 from ..reading.links import sources, unfollowed_argument
-from ..reading.loaded_files import loaders_of
 from ..reading.scopes import FALSE, TRUE, Scope
 from ..reading.setting_reads import Read, read_of
 from ..reading.source import Source
 from .handed_values import OF_A_RUN, asks_for_a_device_only
 from .steps import Plan, Step
 from .text_editing import renamed
+from .widened_options import read_elsewhere
 
 OWN_OPTION = "the program gets an option of its own for it"
 OTHER_ARGUMENT = "the option then asks for another precision"
@@ -98,7 +96,7 @@ class _Pair:
         if len(reads) != 1 or any(source.picked_by for source in found):
             return None
         read, place = reads[0]
-        if self._is_read_elsewhere(read.name, found):
+        if read_elsewhere(self.project, self.module, self.off.key, read.name, found):
             return None
         of_mapping = not isinstance(place, ast.Attribute)
         if read.of_environment or (isinstance(place, ast.Call) and not isinstance(place.func, ast.Attribute)):
@@ -154,24 +152,6 @@ class _Pair:
                 here = _got(read.owner, read.name, ast.Constant(False))
                 yield self._here(ReplaceExpression(span(place), (_written(self.module, here),)))
         yield self._here(SetArgument(span(call), name, _written(self.module, _with(self.node, place, key))))
-
-    def _is_read_elsewhere(self, name: str, found: Sequence[Source]) -> bool:
-        """Whether code reads the setting for anything but this argument of trainers' calls."""
-        known: set[ast.AST] = set()
-        for scope in scopes_of(self.project):
-            for setting in scope.settings if scope.kind == "call" else ():
-                argument = scope.argument(setting) if setting.key.name == self.off.key.name else None
-                known |= set(ast.walk(argument[1])) if argument is not None else set()
-        loading = {path for item in found if item.kind == "entry" for path in loaders_of(self.project, item.path)}
-        others = modules_at(self.project, sorted(loading))
-        for module in dict.fromkeys((*connected_modules(self.project, self.module), *others)):
-            for option in options_in(self.project, module).get(name, ()):
-                known |= set(ast.walk(option.node))
-            said = (node for node in module.of_type(ast.Constant) if node.value == name)
-            read = (node for node in module.of_type(ast.Attribute) if node.attr == name)
-            if any(node not in known for node in (*said, *read)):
-                return True
-        return False
 
     # --- the declaration ----------------------------------------------------------------------------------------------
 

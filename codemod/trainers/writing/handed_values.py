@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ...model import Edit, EditRefused
 from ...python.names import ModuleNames
@@ -22,6 +23,7 @@ from ..reading.runs import runs_of
 from ..reading.scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, token_of_constant
 from ..reading.source import Source, only_fallbacks, unused_defaults
 from .steps import Step
+from .widened_options import WIDENED, widened
 
 FP8 = "fp8"
 """What a trainer computes in on GPUs that have float8; no target of a move is as narrow, so a person decides."""
@@ -61,17 +63,24 @@ def asks_for_a_device_only(scope: Scope, step: Step) -> bool:
     return called == "torch.cuda.is_available"
 
 
-def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, ...] | None:
-    """The edits that give a setting its new value wherever it comes from; empty where all sources have it already.
+@dataclass(frozen=True, slots=True)
+class AtSources:
+    """What gives a setting its new value wherever it comes from."""
 
-    None where a source is not known, speaks another vocabulary, or cannot be respelled.
-    """
+    edits: tuple[Edit, ...] = ()
+    """Empty where all sources have it already."""
+    doubt: str = ""
+    """Why they may not be right for every run."""
+
+
+def edits_at_sources(project: Project, scope: Scope, step: Step) -> AtSources | None:
+    """The edits; None where a source is not known, speaks another vocabulary, or cannot be respelled."""
     argument = scope.argument(step.setting)
     found = joined_sources(project, *argument) if argument is not None else ()
     if found and all(source.value is None for source in found) and _launchers_decide(project, scope):
-        return ()
+        return AtSources()
     if found and step.value == FALSE and all(_gives_way(project, scope, step, source) for source in found):
-        return ()
+        return AtSources()
     stays = all(token_of_constant(source.value) == step.value == FALSE for source in found)
     if (only_fallbacks(found) and not stays) or (
         argument is not None and unfollowed_argument(project, *argument) is not None
@@ -82,6 +91,7 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
     picked = [source for source in found if _names_precision(source.picked_by)]
     follows = any(token_of_constant(item.value) == step.value for item in picked) and _decided_beside(project, scope)
     edits: list[Edit] = []
+    doubt = ""
     stated = False
     for source in found:
         token = token_of_constant(source.value)
@@ -104,8 +114,21 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
             try:
                 edits.append(source.respelled(_constant(step.value, source)))
             except EditRefused:
-                return None
-    return tuple(dict.fromkeys(edits)) if stated else None
+                taking = _widened(project, scope, step, source, found)
+                if not taking:
+                    return None
+                edits += taking
+                doubt = WIDENED
+    return AtSources(tuple(dict.fromkeys(edits)), doubt) if stated else None
+
+
+def _widened(project: Project, scope: Scope, step: Step, source: Source, found: Sequence[Source]) -> tuple[Edit, ...]:
+    """The edits after which the option of a source takes the value, too; empty where that is not known."""
+    argument = scope.argument(step.setting)
+    try:
+        return widened(project, argument[0], step.key, step.value, source, found) if argument is not None else ()
+    except EditRefused:
+        return ()
 
 
 def _launchers_decide(project: Project, scope: Scope) -> bool:

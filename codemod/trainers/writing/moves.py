@@ -166,7 +166,7 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     other = beside(project, scope, plan)
     whole, plan = plan, plan.without(other.steps) if other is not None else plan
     edits: list[Edit] = [*other.edits] if other is not None else []
-    half_known = False
+    half_known, doubt = False, other.doubt if other is not None else ""
     leading = other is not None or any(step.key.means for step in plan.steps)
     settings = [step.setting for step in whole.steps if step.setting is not None]
     settings += [step.setting for step in other.steps if step.setting is not None] if other is not None else []
@@ -191,8 +191,9 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
         if found is None:
             reports.append(set_at_origin(project, scope, step))
             half_known = half_known or bool(step.key.means)
-        elif found:
-            edits += found
+        elif found.edits:
+            edits += found.edits
+            doubt = doubt or found.doubt
             leading = leading or bool(step.key.means)
             done = ", ".join(
                 part for part in (done, f"sets {step.setting.name} to {step.value} where it comes from") if part
@@ -211,7 +212,7 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     evidence = tuple(setting.place for setting in settings) if len(settings) > 1 else ()
     effect = f"{done} ({target} was asked for)"
     needs = tuple(_releases(project, scope, (*whole.steps, *whole.unknown))) if edits else ()
-    unproved = why_unproved(project, scope, whole, target) or (other.doubt if other is not None else "")
+    unproved = why_unproved(project, scope, whole, target) or doubt
     command = _only_command(scope, edits)
     said = _message(scope, target, reports)
     aside = not (edits or firm or half_known or leading or plan.reports)

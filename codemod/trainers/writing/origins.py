@@ -24,7 +24,9 @@ def set_at_origin(project: Project, scope: Scope, step: Step) -> str:
     found = joined_sources(project, *argument) if argument is not None else ()
     opposite = {source.key for source in found if source.is_negated}
     if len(opposite) != 1 or not all(source.is_negated or source.value is None for source in found):
-        return f"{step.setting.name} comes from {origin}, make it {step.value} there"
+        refused = (source.option.why_not(step.value) for source in found if source.option is not None)
+        why = next((f"; {reason}: let it take {step.value} first" for reason in refused if reason), "")
+        return f"{step.setting.name} comes from {origin}, make it {step.value} there{why}"
     name, value = opposite.pop(), FALSE if step.value == TRUE else TRUE
     return f"{step.setting.name} is the opposite of {name} from {origin}, make {name} {value} there"
 
