@@ -9,6 +9,7 @@ from precfix.codemod.outcome import MoveState, RunMove
 from precfix.codemod.report.move_table import move_lines
 
 from .fixture_cases import all_rules
+from .test_audited_runs import read
 from .test_moving import moved
 
 STEP = """
@@ -305,3 +306,28 @@ def test_what_only_the_edits_write_is_not_said_to_be_there_still(tmp_path: Path)
     said = [place.message for each in report.moves for place in each.still]
     assert "says float16 after the edits: model(x).to() is float16" in said
     assert any(text.startswith("still says float16: ones") for text in said)
+
+
+SHOWN = """# Tune
+
+```bash
+accelerate launch main.py \\
+  --mixed_precision fp16 \\
+  --rate 1
+```
+`python main.py --bf16`
+"""
+
+
+@pytest.mark.parametrize("path", ["README.md", "docs/TRAINING.md"])
+def test_what_a_read_me_starts_a_program_with_is_listed_and_told(path: str, tmp_path: Path) -> None:
+    files = {**TREE, path: SHOWN, "run.sh": "python main.py --mixed_precision fp16\n"}
+    listed = [item for item in read(tmp_path / "stated", files).declarations if item.role == "documented"]
+    assert [(item.path, item.span.row, item.key, item.value) for item in listed] == [
+        (path, 5, "--mixed_precision", "fp16"),
+        (path, 8, "--bf16", "true"),
+    ]
+    _, runs = moved(tmp_path / "moved", all_rules(), files)
+    assert runs["run.sh"].state is MoveState.MOVED
+    told = [(place.path, place.span.row, place.message) for place in runs["run.sh"].still]
+    assert told == [(path, 5, "a read-me still starts the program with --mixed_precision fp16")]

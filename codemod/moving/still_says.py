@@ -17,6 +17,7 @@ from ..python.paths import guards, name_parts
 from ..source.project import Project
 from ..torch.api import WEIGHT_CASTS
 from ..torch.dtypes import HALVES, Dtype
+from ..trainers.reading.auditing import DOCUMENTED
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.run_code import is_used
 from ..trainers.reading.scopes import AUTO
@@ -51,13 +52,22 @@ def still_saying(
     known: dict[tuple[str, int], Place | None] = {}
     for entry in pair.entries:
         item = entry.declaration
-        if item.role == "constant" and " " in item.value:
+        if item.role == DOCUMENTED or (item.role == "constant" and " " in item.value):
             continue  # a choice: the code tells whether it is taken
         is_told = named_by(item) in others and entry.status != "overridden" and not _is_explained(item, is_left)
         known[item.path, item.span.row] = _told(item) if is_told else known.get((item.path, item.span.row))
     places = {**{(place.path, place.span.row): place for place in found}, **known}
     kept = (place for place in places.values() if place is not None and not purpose_of(place.path).is_left_alone)
-    return tuple(sorted(kept, key=lambda place: (place.path, place.span)))[:MAX_PLACES]
+    told = [*kept, *(() if is_left else shown_to_users(pair, target))]
+    return tuple(sorted(told, key=lambda place: (place.path, place.span)))[:MAX_PLACES]
+
+
+def shown_to_users(pair: Pair, target: Target) -> Iterator[Place]:
+    """What users read, and type, that starts the program of a run with the 16-bit type that it was to leave."""
+    for item in (entry.declaration for entry in pair.entries):
+        if item.role == DOCUMENTED and named_by(item) in other_halves(target):
+            option = item.key if item.value == "true" else f"{item.key} {item.value}"
+            yield Place(item.path, item.span, f"a read-me still starts the program with {option}")
 
 
 def as_edited(project: Project, after: Project, places: Iterable[Place]) -> Iterator[Place]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from ..engine import Options, check, choose
 from ..model import Finding, Fix, Place, Rule
 from ..outcome import Declaration, Report, RunEntry, RunReport, Target
-from ..python.names import names_of
 from ..source.documents import Document
 from ..source.project import Project
 from ..trainers.framework import FAMILIES
@@ -20,14 +19,13 @@ from ..trainers.reading.run_code import is_used
 from ..trainers.reading.run_files import is_built_config, modules_imported_by_name
 from ..trainers.reading.run_members import Run
 from ..trainers.reading.runs import all_runs_of
-from ..trainers.reading.shown_flags import shown_halves
 from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import STAYS
 from .float16_weights import float16_weights
-from .left_behind import CODE, idle_scalers, left_behind, other_halves
+from .left_behind import CODE, idle_scalers, left_behind
 from .pairs import UNKNOWN, Pair, pairs_of
 from .scaler_reads import scaler_reads
-from .still_says import as_edited, still_saying
+from .still_says import as_edited, shown_to_users, still_saying
 
 MOVE = "PF001"
 OVERFLOWS = "PF604"
@@ -128,19 +126,10 @@ def _not_followed(project: Project, after: Project, pair: Pair, target: Target) 
     """What in the code of a run still names the other 16-bit dtype, and nobody explains."""
     net = still_saying(after, pair, target, *modules_and_built(project, pair.before), is_left=False)
     found = [place for place in as_edited(project, after, net) if place.path.endswith(CODE)]
-    found += _told_to_users(after, pair, target)
+    run = _run_of(after, pair.after or pair.before)
+    found += shown_to_users(pair, target) if run is not None and run.command is None else ()
     is_left = pair.before.regime in ("fp16-mixed", UNKNOWN) and target.regime != "fp16-mixed"
     return [*found, *scaler_reads(after, modules_of_run(project, pair.before))] if is_left else found
-
-
-def _told_to_users(project: Project, pair: Pair, target: Target) -> Iterator[Place]:
-    """What read-mes pass to a program that no launch line starts."""
-    run = _run_of(project, pair.after or pair.before)
-    started = run.modules[:1] if run is not None and run.command is None else ()
-    for document in project.python_documents_at(started):
-        for place, dtype in shown_halves(project, names_of(project, document)):
-            if dtype in other_halves(target):
-                yield place.saying(f"a read-me still starts the program with {place.message}")
 
 
 def _stays_off(pair: Pair) -> bool:

@@ -17,7 +17,7 @@ from ..torch.api import ACCELERATOR
 from ..torch.dtypes import Constant, Dtype, Given, as_dtype
 from ..torch.machine_tests import asks_machine
 from ..trainers.reading.links import sources
-from ..trainers.reading.shown_flags import lines_leaving_out, shown_sources
+from ..trainers.reading.shown_lines import lines_leaving_out, shown_sources
 from ..trainers.reading.source import GIVEN, Source
 from .imports import connected_modules
 

@@ -65,6 +65,8 @@ _KIND_BY_SUFFIX: dict[str, FileKind] = {
     ".in": FileKind.TEXT,
     ".lock": FileKind.TEXT,
 }
+INSTRUCTIONS = ("readme", "install", "train", "finetun", "pretrain", "usage", "quick", "get", "reproduc")
+"""How the names of texts begin that say how a program is started."""
 EXAMPLES = (".example", ".sample", ".dist")
 """Endings of files to copy and to fill in."""
 _SHELL_NAMES = frozenset({"makefile", "gnumakefile", "dockerfile", "containerfile"})
@@ -77,7 +79,7 @@ def kind_of(path: str) -> FileKind | None:
         return FileKind.ENV if name == ".env" or name.startswith(".env.") else _KIND_BY_SUFFIX.get(_suffix(name))
     if name == "pipfile":
         return FileKind.TOML
-    if name.startswith(("readme", "install")) and name.endswith((".md", ".rst")):
+    if name.startswith(INSTRUCTIONS) and name.endswith((".md", ".rst")):
         return FileKind.TEXT
     if name in _SHELL_NAMES or name.startswith(("dockerfile.", "makefile.")):
         return FileKind.SHELL

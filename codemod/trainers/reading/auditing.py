@@ -9,9 +9,10 @@ from ...model import Finding
 from ...outcome import Declaration, RunEntry, RunReport
 from ...purpose.files import purpose_of
 from ...purpose.training import only_infers, only_launches_inference, training_modules
+from ...python.names import modules_at
 from ...source.project import Project
 from ..framework import FAMILIES
-from .code_declarations import code_declarations
+from .code_declarations import TORCH, code_declarations
 from .declarations import scopes_of
 from .followed import NOT_GIVEN, followed_in
 from .handed import Handed, handed_to
@@ -23,13 +24,17 @@ from .run_regimes import is_started, otherwise, regime_of_code, regime_of_run
 from .run_settings import settings_of, standing_of
 from .runs import all_runs_of
 from .scopes import NULL, Scope, Setting, TextOrigin
+from .shown_lines import shown_halves
 from .source import Source
 from .stated_shell import stated_in_texts
 from .stated_words import SHOWN, text_of
 
 OFF = "false"
+DOCUMENTED = "documented"
+"""The role of what a read-me shows."""
+SHOWN_IN = "shown in a read-me"
 UNKNOWN = "unknown"
-OF_ANYBODY = ("torch", "shell")
+OF_ANYBODY = (TORCH, "shell")
 """What declarations belong to that no trainer reads."""
 IMPORTED = "imported by"
 """How the link of what a run only imports begins."""
@@ -69,7 +74,7 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
     started: list[RunReport] = []
     others: list[RunReport] = []
     for run, told in listed:
-        says = any(entry.declaration.role != "cast" for entry in told.entries)
+        says = any(entry.declaration.role not in ("cast", DOCUMENTED) for entry in told.entries)
         counts = told.regime != "unknown" or (told.trains and says)
         (started if counts and is_started(project, run, told.path, told.regime) else others).append(told)
     return Ledger(tuple(declarations), tuple(started), tuple(others))
@@ -145,6 +150,7 @@ def _report(
     own = [item for item in said_by_code if not _is_stated(item, decided)]
     standing = standing_of(run, own) if winner is None else {}
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
+    entries += [RunEntry(item, SHOWN_IN, "", "") for item in _shown(project, run)] if entries else []
     regime = winner.regime if winner is not None else None
     left_out = regime is None and is_left(run)
     if regime is None:
@@ -160,6 +166,13 @@ def _report(
     infers = run.command is not None and only_launches_inference(place[0], run.command.script)
     trains = not infers and _trains(project, place[0], run.modules, entries)
     return RunReport(run.title, *place, regime, values, tuple(entries), other, default, trains)
+
+
+def _shown(project: Project, run: Run) -> Iterator[Declaration]:
+    """What read-mes start the program of a run with; users type it, and it decides nothing here."""
+    for module in modules_at(project, run.modules[:1]):
+        for place, option, value in shown_halves(project, module):
+            yield Declaration(place.path, place.span, TORCH, option, DOCUMENTED, value or "true")
 
 
 def _besides(

@@ -16,7 +16,6 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from .command_options import declared_options
 from .declarations import scopes_of
-from .instructions import instructed_files
 from .loaded_files import loaders_of
 from .parsed_files import interfaces_reading
 from .program_files import VARIABLE, words_of_script
@@ -24,6 +23,7 @@ from .recognition import is_file_named, runs_program
 from .run_members import Run
 from .runs import LAUNCHERS_OWN, UNNAMED, runs_of
 from .scopes import Scope
+from .shown_lines import instructed_files
 
 PARSERS = ("HfArgumentParser", "TrlParser", "LightningCLI", "add_config_arguments", "add_argparse_args")
 """Calls that define a framework's own options in the project's parser (transformers, trl, Lightning, DeepSpeed)."""

@@ -13,9 +13,9 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import config_files
 from .hydra_files import HYDRA, NAME_FLAGS, chosen_groups, composed, mains_of
-from .instructions import instructed_files
 from .program_files import LAUNCHING, file_named, files_named, script_of, words_of_script
 from .programs_started import modules_of
+from .shown_lines import instructed_files
 
 DYNAMIC = frozenset(("hydra", "jsonargparse", "importlib", "runpy", "subprocess"))
 """Libraries with which a program runs what it does not import by a statement."""

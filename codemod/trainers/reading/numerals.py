@@ -11,7 +11,7 @@ from ...python.trace import Domain, Trace
 from ...source.documents import FileKind
 from .links import HERE, LITERALS, MAX_PLACES
 from .setting_reads import is_of_settings, read_of
-from .shown_flags import shown_sources
+from .shown_lines import shown_sources
 from .source import Source, as_number
 
 CONVERTING = ("float", "int", "eval")

@@ -20,9 +20,9 @@ from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Gap
 from ...source.project import Project
 from .command_options import declared_options
-from .instructions import instructed_files
 from .program_files import file_named, files_named, script_of, words_of_script
 from .programs_started import modules_of
+from .shown_lines import instructed_files
 
 LIBRARIES = frozenset(
     ("yaml", "json", "toml", "tomllib", "tomli", "omegaconf", "ruamel", "mmengine", "mmcv", "oyaml", "easydict")

@@ -13,8 +13,8 @@ from ...source.project import Project
 from ..parsers.interface import Interface
 from ..parsers.programs import interface_of
 from .configs import config_files
-from .instructions import instructed_files
 from .program_files import LAUNCHING, file_named, script_of, words_of_script
+from .shown_lines import instructed_files
 
 
 def interface_of_line(project: Project, path: str, command: CommandLine) -> Interface | None:

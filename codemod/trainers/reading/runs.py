@@ -23,7 +23,6 @@ from ...source.project import Project
 from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
 from .handed import Launch, handed_in, is_left_out
-from .instructions import instructed_files
 from .picked_calls import is_picked_by_word
 from .program_files import LAUNCHING, file_named, files_named, script_of
 from .programs_started import built_by_name, candidates, is_program, modules_of, uses_step_of
@@ -42,6 +41,7 @@ from .run_files import (
 )
 from .run_members import Member, Run
 from .scopes import Scope, TextOrigin
+from .shown_lines import instructed_files
 
 LAUNCHERS_OWN = ("accelerate", "deepspeed", "fsdp")
 """Frameworks whose files a launcher reads; the files of others belong to the script."""

@@ -22,7 +22,7 @@ from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.declarations import calls_of, scope_of_call
 from ....codemod.trainers.reading.launch_flags import flags_given
-from ....codemod.trainers.reading.shown_flags import shown_values
+from ....codemod.trainers.reading.shown_lines import shown_values
 from .slips import SPELLING
 
 NEGATIONS = ("no", "not", "disable", "without")

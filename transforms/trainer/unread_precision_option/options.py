@@ -14,7 +14,7 @@ from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain
 from ....codemod.python.options import SETTINGS, Option, options_in
 from ....codemod.source.project import Project
-from ....codemod.trainers.reading.shown_flags import shown_values
+from ....codemod.trainers.reading.shown_lines import shown_values
 from .words import is_asked, is_on_anyway, is_refused, names_precision
 
 MAX_MODULES = 60

@@ -1,0 +1,185 @@
+"""What the launch lines of read-mes and the heads of programs show: scripts, their files, options and values."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from ...formats.shell_launchers import starts_programs
+from ...model import Place, Span
+from ...purpose.files import CONFIG_ENDINGS, words_of
+from ...python.names import ModuleNames
+from ...source.documents import Document, FileKind
+from ...source.facts import fact
+from ...source.project import Project
+from ...torch.dtypes import DTYPE_WORDS, HALVES, Constant, Dtype, as_dtype
+from .launch_flags import programs_of
+from .program_files import LAUNCHING, file_named, script_of
+from .recognition import runs_program
+from .source import Source
+from .stated_words import speaks
+from .truth_words import truth_of
+
+KINDS = (FileKind.TEXT, FileKind.SHELL)
+FILES = (*CONFIG_ENDINGS, ".py")
+COMMANDS = (*FILES, "--", "=", " -m ")
+"""What stands in the lines that start a program; other texts are read fast."""
+NEGATIONS = frozenset(("no", "not", "without", "disable"))
+VERSION = ".0123456789"
+"""What ends the name of an interpreter: ``python3.10``."""
+MAX_WORDS = 400
+"""Words of one line in which files are looked for."""
+_MARKS = str.maketrans("=`'\"", "    ")
+_WORD = re.compile(r"\S+")
+
+
+@fact
+def instructed_files(project: Project) -> tuple[tuple[str, str], ...]:
+    """Each script with each file that a line of instructions starts it with; "" for one of somebody else's."""
+    found: dict[tuple[str, str], None] = {}
+    for line in project.memo(_lines_of, FileKind.TEXT):
+        words = line.text.split()[:MAX_WORDS]
+        if any(word.endswith(FILES) for word in words) and _starts_any(project, words):
+            found |= dict.fromkeys(_files_of(project, line.path, [word.strip("`'\"") for word in words]))
+    return tuple(found)
+
+
+def _starts_any(project: Project, words: Sequence[str]) -> bool:
+    """Whether a line starts a program: of Python, of a launcher, or a trainer's own."""
+    if any(word.strip("`$").rstrip(VERSION) in LAUNCHING for word in words):
+        return True
+    return any(runs_program(framework, words) for framework in project.frameworks)
+
+
+def _files_of(project: Project, near: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    named = (word for before, word in pairwise(("", *words)) if "." in word or before == "-m")
+    scripts = (script_of(project, near, word) for word in named)
+    script = next((path for path in scripts if path is not None), "")
+    for word in words:
+        value = word.rpartition("=")[2]
+        path = file_named(project, near, value) if value.endswith(FILES) else None
+        if path is not None and path != script:
+            yield script, path
+
+
+def shown_values(project: Project, module: ModuleNames, name: str) -> Iterator[str]:
+    """What stands behind ``--name`` or ``name=`` wherever a program of ``module`` is started so; "" for nothing."""
+    yield from (source.text for source in shown_sources(project, module, name))
+
+
+def shown_sources(
+    project: Project, module: ModuleNames, name: str, kinds: tuple[FileKind, ...] = KINDS
+) -> Iterator[Source]:
+    """The same with the whole launch line as the place."""
+    flags = {f"--{name}", f"--{name.replace('_', '-')}"}
+    head = module.tree.body[:1]
+    for value in _behind(ast.get_docstring(module.tree) or "", flags):
+        place = (module.path, module.span(head[0]))
+        yield Source("flag", *place, f"--{name}", value or True, value, calls=(0,))
+    for line in project.memo(_launch_lines, (module, kinds)):
+        yield from (line.source(name, value) for value in line.given(name, flags))
+
+
+def lines_leaving_out(project: Project, module: ModuleNames, name: str, default: Constant) -> Iterator[Source]:
+    """The launch lines of read-mes in which an option has its default."""
+    flags = {f"--{name}", f"--{name.replace('_', '-')}"}
+    for line in project.memo(_launch_lines, (module, (FileKind.TEXT,))):
+        if line.is_command and not line.given(name, flags):
+            yield line.source(name, default)
+
+
+def shown_halves(project: Project, module: ModuleNames) -> Iterator[tuple[Place, str, str]]:
+    """What gives a program that read-mes start a 16-bit dtype, as option and value: ``--bf16``,
+    ``trainer.precision=16-mixed``."""
+    for line in project.memo(_launch_lines, (module, (FileKind.TEXT,))):
+        if line.is_command and any(script_of(project, line.path, word) == module.path for word, _ in line.words):
+            for (word, start), (following, _) in pairwise([*line.words, ("", 0)]):
+                dtype = _half_of(word, following)
+                if dtype is not None:
+                    value = following if as_dtype(following) == dtype else ""
+                    yield line.place(start, word, f"{word} {value}".strip()), word, value
+
+
+def _half_of(word: str, following: str) -> Dtype | None:
+    """The dtype that an option is named for, unless it is switched off, or that it is given."""
+    given = as_dtype(following) if speaks(word.lstrip("-")) else None
+    if given in HALVES and isinstance(given, Dtype):
+        return given
+    parts = words_of(word) if word.startswith("-") and truth_of(following) is not False else ()
+    named = {DTYPE_WORDS[part] for part in parts if part in DTYPE_WORDS}
+    return named.pop() if len(named) == 1 and NEGATIONS.isdisjoint(parts) and named <= {*HALVES} else None
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line of a text, with what continues it."""
+
+    document: Document
+    start: int
+    text: str
+
+    @property
+    def path(self) -> str:
+        return self.document.path
+
+    @cached_property
+    def words(self) -> tuple[tuple[str, int], ...]:
+        """What stands between spaces, quotes and equals signs, and where."""
+        return tuple((found[0], self.start + found.start()) for found in _WORD.finditer(self.text.translate(_MARKS)))
+
+    @cached_property
+    def is_command(self) -> bool:
+        """Whether it says how the program is started, not only of what it is called."""
+        return any(starts_programs(word.strip("`$!>")) for word, _ in self.words)
+
+    def given(self, name: str, flags: set[str]) -> list[str]:
+        pairs = [word.partition("=") for word in self.text.split()]
+        given = [value for key, sign, value in pairs if sign and key.rpartition(".")[2] == name]
+        return [*_behind(self.text, flags), *given]
+
+    def place(self, start: int, word: str, message: str) -> Place:
+        return Place(self.path, self._span(start, start + len(word)), message)
+
+    def source(self, name: str, value: Constant) -> Source:
+        given, span = True if value == "" else value, self._span(self.start, self.start + len(self.text))
+        return Source("flag", self.path, span, f"--{name}", given, str(value), calls=(self.start,))
+
+    def _span(self, start: int, end: int) -> Span:
+        return Span(*self.document.position(start), *self.document.position(end))
+
+
+def _lines_of(project: Project, kind: FileKind) -> tuple[_Line, ...]:
+    """The lines of all texts of a kind in which something may be started."""
+    found: list[_Line] = []
+    for document in project.documents(kind, (*LAUNCHING, "--", "=")):
+        end = 0
+        for text in document.text.replace("\\\r\n", "   ").replace("\\\n", "  ").split("\n"):
+            start, end = end, end + len(text) + 1
+            if any(mark in text for mark in COMMANDS):
+                found.append(_Line(document, start, text))
+    return tuple(found)
+
+
+def _launch_lines(project: Project, asked: tuple[ModuleNames, tuple[FileKind, ...]]) -> tuple[_Line, ...]:
+    """The lines that start a program of a module."""
+    module, kinds = asked
+    programs = programs_of(project, module)
+    lines = (line for kind in kinds for line in project.memo(_lines_of, kind))
+    return tuple(line for line in lines if any(_starts(project, line.path, word, programs) for word, _ in line.words))
+
+
+def _starts(project: Project, path: str, word: str, programs: set[str]) -> bool:
+    """Whether a word of a launch line names one of the programs, or a command that the project installs."""
+    if word.endswith(".py") or "." in word:
+        return script_of(project, path, word) in programs
+    return "-" in word and any(f'\n{word} = "' in item.text for item in project.documents(FileKind.TOML, ("scripts]",)))
+
+
+def _behind(text: str, flags: set[str]) -> Iterator[str]:
+    for word, following in pairwise([*text.translate(_MARKS).split(), ""]):
+        if word in flags:
+            yield "" if following.startswith("-") else following
