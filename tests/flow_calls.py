@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from precfix.codemod.torch.tables.operations import OPERATIONS
 
+from .fixture_cases import REPOSITORY
+
 Shape = tuple[int, ...]
 
 
@@ -20,6 +22,13 @@ class Case:
 
     call: Callable[..., Any]
     shapes: tuple[Shape, ...]
+
+
+def explained(table: str, heading: str) -> set[str]:
+    """The words that the comments of a table explain below ``# Heading:``."""
+    text = (REPOSITORY / "codemod" / "torch" / "tables" / table).read_text("utf-8")
+    below = text.partition(f"# {heading}:")[2].partition("\n#\n")[0].partition("\n\n")[0]
+    return {line.split()[1] for line in below.splitlines() if line.startswith("#   ")}
 
 
 def _ids(*shape: int) -> torch.Tensor:

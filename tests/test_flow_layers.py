@@ -9,11 +9,11 @@ import pytest
 import torch
 from precfix.codemod.torch.api import SAME_MODULE, WEIGHT_CASTS
 from precfix.codemod.torch.tables.kernels import missing_dtypes
-from precfix.codemod.torch.tables.layers import LAYERS, RETURNS, ROLES, Layer
-from precfix.codemod.torch.tables.operation import MIXES
+from precfix.codemod.torch.tables.layers import LAYERS, Layer
 from precfix.codemod.torch.tables.operations import OPERATIONS
 from torch import nn
 
+from .flow_calls import explained
 from .soft import Soft
 from .test_flow_operations import BF16, FP32, RAISES, dtypes_in, promoted
 
@@ -160,10 +160,11 @@ def test_the_table_is_complete() -> None:
 
 
 def test_every_word_is_explained() -> None:
+    roles, returns = explained("layers.txt", "Role"), explained("layers.txt", "Returns")
     for each in LAYERS.values():
-        assert each.role in ROLES
-        assert each.mix in MIXES
-        assert each.returns in RETURNS
+        assert each.role in roles
+        assert each.mix in explained("operations.txt", "Mix")
+        assert each.returns in returns
         assert each.result in {"input", "weights", "promote", "input-float", "target"}
 
 

@@ -10,12 +10,11 @@ from functools import cache
 import pytest
 import torch
 from precfix.codemod.torch.tables.kernels import missing_dtypes
-from precfix.codemod.torch.tables.operation import MIXES, RESULTS, Operation
-from precfix.codemod.torch.tables.operations import OPERATIONS, operation
+from precfix.codemod.torch.tables.operations import OPERATIONS, Operation, operation
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from . import flow_calls
-from .flow_calls import case_of
+from .flow_calls import case_of, explained
 from .soft import Soft
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -278,10 +277,11 @@ def test_what_is_not_run_is_in_the_table() -> None:
 
 
 def test_every_word_is_explained() -> None:
+    results, mixes = explained("operations.txt", "Result"), explained("operations.txt", "Mix")
     for op in OPERATIONS.values():
-        assert op.result in RESULTS or isinstance(getattr(torch, op.result.removeprefix("cast:")), torch.dtype)
-        assert op.mix in MIXES
-        assert op.mix_on_cuda in {"", *MIXES}
+        assert op.result in results or isinstance(getattr(torch, op.result.removeprefix("cast:")), torch.dtype)
+        assert op.mix in mixes
+        assert op.mix_on_cuda in {"", *mixes}
         assert op.mix == "none" or len(op.operands) > 1 or op.operands[0].spread
         positions = [operand.position for operand in op.operands]
         assert positions == sorted(set(positions))

@@ -29,7 +29,7 @@ def _installed_state() -> str:
                 if entry.is_dir():
                     if entry.name != "__pycache__":
                         pending.append(entry.path)
-                elif entry.name.endswith((".py", ".yaml")):
+                elif entry.name.endswith((".py", ".yaml", ".txt")):
                     found = entry.stat()
                     latest = max(latest, found.st_mtime_ns)
                     told.append(f"{entry.path} {found.st_size} {found.st_mtime_ns} {found.st_ino}")

@@ -1,31 +1,14 @@
-"""What torch's operations do to dtypes: one table, and how a call's name finds its entry.
-
-Measured with torch 2.13.0; tests/test_flow_operations.py runs the entries. Names are bare (``matmul``), but for
-namespaces whose names mean something else there (``linalg.norm``, ``fft.rfft``, ``init.normal_``).
-"""
+"""What torch's operations do to dtypes: the rows of ``operations.txt``, and how a call's name finds its row."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 
-from .matrix import MATRIX
-from .operation import Operation
-from .pointwise import POINTWISE
-from .structure import STRUCTURE
+from . import table_rows
+from .policies import policy_of
 
-__all__ = ["OPERATIONS", "Operation", "keeps_dtype", "operation"]
-
-_IN_PLACE = """
-    abs absolute acos acosh add addcdiv addcmul arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan
-    atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil clamp
-    clamp_max clamp_min clip copysign cos cosh cumprod cumsum deg2rad digamma div divide eq erf erfc erfinv exp exp2
-    expm1 fix floor floor_divide fmod frac ge greater greater_equal gt hypot i0 ldexp le less less_equal
-    lgamma log log10 log1p log2 logical_and logical_not logical_or logical_xor logit lt mul multiply nan_to_num ne neg
-    negative nextafter not_equal pow rad2deg reciprocal relu remainder renorm round rsqrt sgn sigmoid sign sin sinc
-    sinh sqrt square sub subtract tan tanh true_divide trunc xlogy
-    celu dropout elu hardtanh leaky_relu rrelu selu threshold addr
-"""
-_IN_PLACE_RAISING = "addbmm addmm addmv baddbmm lerp"
 _ALIASES = {
     "linalg.softmax": "softmax",
     "special.softmax": "softmax",
@@ -43,16 +26,74 @@ _ROOTS = (
     "torch.nn.",
     "torch.",
 )
-_NAMESPACES = ("linalg.", "fft.", "special.", "init.")
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Where a tensor that takes part in a mix is passed.
+
+    ``position`` counts the receiver of a method as 0, so a method and its function agree. ``spread``: a list or tuple
+    of tensors stands there, or it and all positions after it (``einsum``, ``broadcast_tensors``).
+    """
+
+    position: int
+    keyword: str
+    spread: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What one operation does to dtypes; ``operations.txt`` explains the words."""
+
+    name: str
+    result: str
+    mix: str = "none"
+    """For the CPU, and for every device unless ``mix_on_cuda`` says otherwise."""
+    operands: tuple[Operand, ...] = ()
+    """The operands that take part in the mix and, for the promoting results, in the promotion."""
+    method_operands: tuple[Operand, ...] = ()
+    """The same for the method form, where its order differs (``x.where(condition, y)``)."""
+    zero_dim: str = ""
+    """When the result has no dimensions: ``always``, ``without-dim`` (no dim= given), ``literal`` (from a number).
+
+    Such a tensor does not widen a tensor with dimensions: ``x.bfloat16() * torch.tensor(0.5)`` is bfloat16.
+    """
+    mix_on_cuda: str = ""
+
+    def operands_in(self, *, method: bool) -> tuple[Operand, ...]:
+        return self.method_operands if method and self.method_operands else self.operands
+
+    def mix_on(self, device: str) -> str:
+        return self.mix_on_cuda if device != "cpu" and self.mix_on_cuda else self.mix
+
+    def autocast(self, device: str) -> str:
+        """The policy under autocast of ``device``: ``lower``, ``fp32``, ``set_opt_dtype``, ``promote``, ``banned``.
+
+        Empty when autocast leaves the operation alone. ``set_opt_dtype``: float32 unless dtype= is given.
+        ``agree-lower``: the operation checks its operands as without autocast, then calls lowered operations.
+        """
+        return policy_of(self.name, device)
 
 
 def _table() -> dict[str, Operation]:
-    table = {each.name: each for each in (*POINTWISE, *MATRIX, *STRUCTURE)}
-    for name in (*_IN_PLACE.split(), *_IN_PLACE_RAISING.split()):
-        mix = "raises-destination" if name in _IN_PLACE_RAISING.split() else "keeps-destination"
-        operands = table[name].operands
-        table[f"{name}_"] = Operation(f"{name}_", "first", mix if len(operands) > 1 else "none", operands)
+    table: dict[str, Operation] = {}
+    for (result, mix, said), names in table_rows("operations.txt"):
+        operands = _operands(word for word in said.split() if "=" not in word)
+        fields = dict(word.split("=") for word in said.split() if "=" in word)
+        of_method = _operands(word for word in fields.pop("method_operands", "").split(",") if word)
+        for name in names:
+            if result == "in-place":
+                taken = table[name].operands
+                table[f"{name}_"] = Operation(f"{name}_", "first", mix if len(taken) > 1 else "none", taken)
+            else:
+                table[name] = Operation(name, result, mix, operands, of_method, **fields)
     return table
+
+
+def _operands(words: Iterable[str]) -> tuple[Operand, ...]:
+    """``position:keyword``, with ``*`` behind it for a spread one."""
+    parts = (word.split(":") for word in words)
+    return tuple(Operand(int(place), keyword.removesuffix("*"), keyword.endswith("*")) for place, keyword in parts)
 
 
 OPERATIONS: dict[str, Operation] = _table()
@@ -71,9 +112,7 @@ def operation(name: str) -> Operation | None:
     if bare in OPERATIONS:
         return OPERATIONS[bare]
     namespace, _, last = bare.rpartition(".")
-    return (
-        OPERATIONS.get(last) if root and f"{namespace}." in _NAMESPACES and namespace in ("special", "init") else None
-    )
+    return OPERATIONS.get(last) if root and namespace in ("special", "init") else None
 
 
 def keeps_dtype(name: str) -> bool:
