@@ -128,7 +128,8 @@ def of_machine(project: Project, module: ModuleNames, item: Given) -> bool | Non
     if item.text.rpartition(".")[2].lower().removeprefix("use_") in GPU and named <= {True}:
         return item.equal
     holder = _holder(project, module, item) if item.values == (True,) else None
-    asked = holder is not None and isinstance(item.node, ast.Call | ast.Name)
+    own = (attribute_chain(item.node) or [""])[:-1] == ["self"]  # others' attributes depend on settings besides
+    asked = holder is not None and (own or isinstance(item.node, ast.Call | ast.Name))
     return item.equal if asked and holder is not None and asks_machine(project, holder, item.node) else None
 
 

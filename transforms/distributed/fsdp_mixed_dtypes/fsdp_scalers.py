@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from ....codemod.model import Draft, Edit, Fix, Span
 from ....codemod.purpose.given import may_be_on
 from ....codemod.purpose.proved_reach import is_reached
-from ....codemod.purpose.regimes import regime_of
+from ....codemod.purpose.regimes import conditions_of, regime_of
+from ....codemod.python.conditions import conditions_in, excludes
 from ....codemod.python.functions import bases_of, called_function, class_of
 from ....codemod.python.names import ModuleNames, attribute_chain, last_name
 from ....codemod.python.paths import calls_of, exclusive, function_of, guard_facts
@@ -25,20 +26,43 @@ IMPORT = "from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScal
 
 
 def scaler_clashes(project: Project) -> Iterator[Draft]:
-    """The plain scalers whose own function, or the file around it, shards the model."""
+    """The plain scalers whose own function, or the file around it, shards the model while they are on."""
     for scaler in scalers(project):
         if not _is_plain(scaler) or any(item.mentions("shardedgradscaler") for item in scaler.modules):
             continue
         wrap = _wrap(project, scaler) if may_be_on(project, scaler) else None
-        if wrap is not None and regime_of(project, scaler).verdict != "always-bf16":
-            yield Draft.at(
-                scaler.module,
-                scaler.call,
-                "a plain GradScaler with FSDP1: each rank looks for inf in its own shard only, so one may skip a step "
-                "and lower its scale while the others continue",
-                (scaler.module.place(wrap, "the model is sharded by FullyShardedDataParallel here"),),
-                [_fix(scaler, wrap) if _shards(project, scaler.module, wrap) else None],
-            )
+        if wrap is None or regime_of(project, scaler).verdict == "always-bf16" or _is_off_there(project, scaler, wrap):
+            continue
+        tests = [
+            (module, test, holds) for module, test, holds in conditions_of(project, scaler) if test in module.parents
+        ]
+        yield Draft.at(
+            scaler.module,
+            scaler.call,
+            "a plain GradScaler with FSDP1: each rank looks for inf in its own shard only, so one may skip a step "
+            "and lower its scale while the others continue",
+            (
+                scaler.module.place(wrap, "the model is sharded by FullyShardedDataParallel here"),
+                *(
+                    module.place(test, f"the scaler is on where this is {str(on).lower()}")
+                    for module, test, on in tests
+                ),
+            ),
+            [_fix(scaler, wrap) if _shards(project, scaler.module, wrap) else None],
+        )
+
+
+def _is_off_there(project: Project, scaler: Scaler, wrap: ast.Call) -> bool:
+    """Whether what switches the scaler on rules out that the model is sharded: ``enabled=not self.shard``."""
+    module, home = scaler.module, function_of(scaler.module, scaler.call)
+    on = [
+        item
+        for other, test, holds in conditions_of(project, scaler)
+        for item in conditions_in(project, other).given(test, holds)
+    ]
+    sharded = conditions_in(project, module).path_given(wrap, module.scope_of(wrap))
+    same = function_of(module, wrap) is home
+    return any(excludes(item, on) for item in sharded if same or "." in item.text)
 
 
 def _is_plain(scaler: Scaler) -> bool:
