@@ -1,4 +1,4 @@
-"""Which argument of a call fills which parameter of a known signature."""
+"""What a call is a method of, and which argument of it fills which parameter."""
 
 from __future__ import annotations
 
@@ -27,3 +27,18 @@ def bind(signature: Signature, call: ast.Call, skip: int = 0) -> dict[str, ast.e
             return None
         bound[keyword.arg] = keyword.value
     return bound
+
+
+def receiver_of(node: ast.AST | None, *methods: str) -> ast.expr | None:
+    """``x`` of a call ``x.method(...)``, of one of ``methods`` where some are named; None for anything else."""
+    func = node.func if isinstance(node, ast.Call) else None
+    return func.value if isinstance(func, ast.Attribute) and (not methods or func.attr in methods) else None
+
+
+def argument(call: ast.Call, *names: str, position: int | None = None) -> ast.expr | None:
+    """What a call passes under one of ``names``, else at ``position``; None where it passes nothing, or ``*``."""
+    named = next((item.value for item in call.keywords if item.arg in names), None)
+    if named is not None or position is None:
+        return named
+    before = call.args[: position + 1]
+    return before[-1] if len(before) > position and not any(isinstance(item, ast.Starred) for item in before) else None

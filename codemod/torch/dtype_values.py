@@ -11,7 +11,7 @@ from ..python.names import Binding, ModuleNames, Scope, resolve
 from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import Bound, Chosen, Declared, Defaulted, Gap, LookedUp, Returned, Step
 from ..source.project import Project
-from .dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Constant, Given, Scenario, Unknown
+from .dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, UNKNOWN, Constant, Dtype, Given, Scenario, Unknown, as_dtype
 
 SPELLINGS = ("lower", "strip")
 """Methods that give back the text they are called on, as far as settings go."""
@@ -25,6 +25,19 @@ def scenarios_of(project: Project, module: ModuleNames, node: ast.expr | Binding
 def constants_of(project: Project, module: ModuleNames, node: ast.expr | Binding) -> set[Constant]:
     """All values that ``node`` can have, whatever must hold; holds UNKNOWN where the source does not say."""
     return {scenario.value for scenario in scenarios_of(project, module, node)}
+
+
+def only_dtype(project: Project, module: ModuleNames, node: ast.expr | None) -> Dtype | None:
+    """The one dtype that ``node`` certainly is, or names; None for what is chosen later, and for anything else."""
+    found = [as_dtype(value) for value in constants_of(project, module, node)] if node is not None else []
+    only = found[0] if len(set(found)) == 1 else None
+    return only if isinstance(only, Dtype) else None
+
+
+def only_half(project: Project, module: ModuleNames, node: ast.expr | None) -> Dtype | None:
+    """The same for a 16-bit dtype; None for float32 as well."""
+    only = only_dtype(project, module, node)
+    return only if only in HALVES else None
 
 
 def _leaf(question: Trace[Scenario], module: ModuleNames, node: ast.expr) -> Iterable[Scenario] | None:

@@ -47,8 +47,7 @@ from collections.abc import Iterator
 from ....codemod.model import Finding, Rule
 from ....codemod.source.project import Project
 from .fsdp_scalers import scaler_clashes
-from .plugin_policies import plugin_clashes
-from .policy_dtypes import policy_clashes
+from .policy_dtypes import plugin_clashes, policy_clashes
 from .quantized_storage import integer_storage, storage_clashes
 from .uneven_parameters import part_clashes
 

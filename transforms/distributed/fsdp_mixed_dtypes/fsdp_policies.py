@@ -10,20 +10,11 @@ from ....codemod.python.arguments import Signature, bind
 from ....codemod.python.names import ModuleNames, modules_with, resolve
 from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
-from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import HALVES, Dtype
+from ....codemod.torch.dtype_values import only_half
+from ....codemod.torch.dtypes import Dtype
 
-WORDS = ("MixedPrecision", "fully_shard", "FullyShardedDataParallel")
-FSDP1 = Signature(
-    (
-        "param_dtype",
-        "reduce_dtype",
-        "buffer_dtype",
-        "keep_low_precision_grads",
-        "cast_forward_inputs",
-        "cast_root_forward_inputs",
-    )
-)
+CASTING = ("cast_forward_inputs", "cast_root_forward_inputs")
+FSDP1 = Signature(("param_dtype", "reduce_dtype", "buffer_dtype", "keep_low_precision_grads", *CASTING))
 FSDP2 = Signature(("param_dtype", "reduce_dtype", "output_dtype", "cast_forward_inputs"))
 OWNERS_1 = (
     "torch.distributed.fsdp",
@@ -56,19 +47,16 @@ class Policy:
 
     def half(self, project: Project, name: str) -> Dtype | None:
         """The 16-bit dtype that an argument certainly is; None for float32, none at all, and what is chosen later."""
-        node = self.arguments.get(name)
-        found = constants_of(project, self.module, node) if node is not None else set()
-        only = found.pop() if len(found) == 1 else None
-        return only if isinstance(only, Dtype) and only in HALVES else None
+        return only_half(project, self.module, self.arguments.get(name))
 
 
 @fact
 def policies(project: Project) -> tuple[Policy, ...]:
     """Every policy of the project whose arguments are all to be seen."""
-    found = []
-    for module in modules_with(project, WORDS[:1], ("torch.distributed",)):
-        found += [policy for call in _made(module) if (policy := policy_of(project, module, call)) is not None]
-    return tuple(found)
+    modules = modules_with(project, ("MixedPrecision",), ("torch.distributed",))
+    made = ((module, call) for module in modules for call in module.calls)
+    named = ((module, call) for module, call in made if "MixedPrecision" in (module.qualified(call.func) or ""))
+    return tuple(policy for found in named if (policy := policy_of(project, *found)) is not None)
 
 
 def policy_of(project: Project, module: ModuleNames, call: ast.Call) -> Policy | None:
@@ -80,13 +68,8 @@ def policy_of(project: Project, module: ModuleNames, call: ast.Call) -> Policy |
     return Policy(module, call, 1 if signature is FSDP1 else 2, arguments)
 
 
-def wrapper_version(project: Project, module: ModuleNames, call: ast.Call) -> int | None:
-    """1 for ``FullyShardedDataParallel(...)``, 2 for ``fully_shard(...)``, None for anything else."""
-    return names_wrapper(project, module, call.func)
-
-
-def names_wrapper(project: Project, module: ModuleNames, node: ast.expr) -> int | None:
-    """The version of FSDP whose wrapper an expression names."""
+def wrapper_version(project: Project, module: ModuleNames, node: ast.expr) -> int | None:
+    """1 for ``FullyShardedDataParallel``, 2 for ``fully_shard``, None for anything else."""
     return WRAPPERS.get(_named(project, module, node) or "")
 
 
@@ -95,15 +78,9 @@ def wraps_in(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, 
     for call in module.calls:
         qualified = module.qualified(call.func) or ""
         if qualified.rpartition(".")[2] in ("FullyShardedDataParallel", "fully_shard"):
-            version = wrapper_version(project, module, call)
+            version = wrapper_version(project, module, call.func)
             if version is not None:
                 yield call, version
-
-
-def _made(module: ModuleNames) -> Iterator[ast.Call]:
-    for call in module.calls:
-        if "MixedPrecision" in (module.qualified(call.func) or ""):
-            yield call
 
 
 def _named(project: Project, module: ModuleNames, node: ast.expr) -> str | None:

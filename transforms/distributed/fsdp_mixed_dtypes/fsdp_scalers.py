@@ -5,21 +5,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Draft, Edit, Fix, Span
+from ....codemod.model import Draft, Edit, Fix
 from ....codemod.purpose.given import may_be_on
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.regimes import conditions_of, regime_of
 from ....codemod.python.conditions import conditions_in, excludes
 from ....codemod.python.functions import bases_of, called_function, class_of
-from ....codemod.python.names import ModuleNames, attribute_chain, last_name
+from ....codemod.python.names import ModuleNames, attribute_chain, last_name, string_of
 from ....codemod.python.paths import calls_of, exclusive, function_of, guard_facts
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler import Scaler
 from ....codemod.torch.scaler_births import OF_CUDA
 from ....codemod.torch.scalers import scalers
-from .fsdp_policies import names_wrapper, wrapper_version
+from .fsdp_policies import wrapper_version
 
-PLAIN = ("GradScaler",)
 KEPT = OF_CUDA.names
 """Arguments that both scalers have; the device is CUDA in both unless named."""
 IMPORT = "from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler"
@@ -66,7 +65,7 @@ def _is_off_there(project: Project, scaler: Scaler, wrap: ast.Call) -> bool:
 
 
 def _is_plain(scaler: Scaler) -> bool:
-    plain = scaler.kind == "direct" and scaler.api.rpartition(".")[2] in PLAIN
+    plain = scaler.kind == "direct" and scaler.api.endswith(".GradScaler")
     return plain and scaler.arguments is not None and not scaler.switched_off and scaler.is_used
 
 
@@ -84,7 +83,7 @@ def _wrap(project: Project, scaler: Scaler) -> ast.Call | None:
 
 
 def _shards(project: Project, module: ModuleNames, call: ast.Call) -> bool:
-    if wrapper_version(project, module, call) != 1 and not _is_subclass(project, module, call):
+    if wrapper_version(project, module, call.func) != 1 and not _is_subclass(project, module, call):
         return False
     strategies = [item.value for item in call.keywords if item.arg == "sharding_strategy"]
     return not any("NO_SHARD" in ast.unparse(item) for item in strategies)
@@ -96,18 +95,14 @@ def _is_subclass(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     if "shard" not in name and "fsdp" not in name:
         return False
     owner = class_of(project, module, call.func)
-    return owner is not None and any(names_wrapper(project, owner[0], base) == 1 for base in bases_of(owner[1]))
+    return owner is not None and any(wrapper_version(project, owner[0], base) == 1 for base in bases_of(owner[1]))
 
 
 def _leads_to_sharding(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     """``prepare_fsdp_module(model, ...)``: a function of the project whose name says so and that wraps."""
-    name = last_name(call.func)
-    if "fsdp" not in name.lower():
-        return False
-    target = called_function(project, module, call)
-    if target is None:
-        return False
-    return any(_shards(project, target.module, item) for item in calls_of(target.module, target.node))
+    target = called_function(project, module, call) if "fsdp" in last_name(call.func).lower() else None
+    inside = calls_of(target.module, target.node) if target is not None else ()
+    return target is not None and any(_shards(project, target.module, item) for item in inside)
 
 
 # --- the fix ----------------------------------------------------------------------------------------------------------
@@ -115,24 +110,18 @@ def _leads_to_sharding(project: Project, module: ModuleNames, call: ast.Call) ->
 
 def _fix(scaler: Scaler, wrap: ast.Call) -> Fix | None:
     """Only where the model is sharded whenever the scaler is made: it asks all processes at each step."""
-    module, document = scaler.module, scaler.module.document
+    module = scaler.module
     certain = function_of(module, wrap) is function_of(module, scaler.call)
     certain = certain and guard_facts(module, wrap) <= guard_facts(module, scaler.call)
     if not certain or scaler.arguments is None:
         return None
     kept = {name: value for name, value in scaler.arguments.items() if name in KEPT}
-    dropped = [value for name, value in scaler.arguments.items() if name not in KEPT]
-    if not all(isinstance(value, ast.Constant) and value.value == "cuda" for value in dropped):
+    if not all(string_of(value) == "cuda" for name, value in scaler.arguments.items() if name not in KEPT):
         return None
-    parts: list[str | Span] = ["ShardedGradScaler("]
-    for count, (name, value) in enumerate(kept.items()):
-        parts += [f"{', ' if count else ''}{name}=", document.span(value)]
-    operations: list[Edit] = [scaler.module.replace(scaler.call, *parts, ")")]
-    operations.append(scaler.module.add_import(IMPORT))
-    operations += _unused_import(scaler)
-    return Fix.unsafe(
-        "sharded", "use ShardedGradScaler, which agrees with all ranks on whether to skip a step", *operations
-    )
+    said = ", ".join(f"{name}={module.source(value)}" for name, value in kept.items())
+    edits = [module.replace(scaler.call, f"ShardedGradScaler({said})"), module.add_import(IMPORT)]
+    message = "use ShardedGradScaler, which agrees with all ranks on whether to skip a step"
+    return Fix.unsafe("sharded", message, *edits, *_unused_import(scaler))
 
 
 def _unused_import(scaler: Scaler) -> Iterator[Edit]:

@@ -1,4 +1,4 @@
-"""FSDP policies that contradict themselves, their wrapper, or the autocast region of their own training run."""
+"""FSDP policies that contradict themselves, their wrapper, or what their own training run computes in."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from ....codemod.model import Draft, Fix
 from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.targets import compute_dtype
+from ....codemod.python.arguments import argument
 from ....codemod.python.bindings import only_value
 from ....codemod.python.callers import callers_of
-from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.names import ModuleNames, attribute_chain, modules_with, resolve, string_of
 from ....codemod.python.paths import function_of, guards
 from ....codemod.source.project import Project
+from ....codemod.torch.api import ACCELERATOR
 from ....codemod.torch.autocast import (
     Autocast,
     autocasts_in,
@@ -21,7 +23,7 @@ from ....codemod.torch.autocast import (
     is_float32_island,
     runs_without_gradients,
 )
-from ....codemod.torch.dtypes import BF16, HALVES, TORCH_DTYPES, Dtype
+from ....codemod.torch.dtypes import BF16, HALVES, TORCH_DTYPES, Dtype, as_dtype
 from .fsdp_policies import Policy, policies, policy_of, wraps_in
 
 ROLES = {"reduce_dtype": "gradients are reduced in", "buffer_dtype": "buffers are cast to"}
@@ -29,6 +31,13 @@ FOREIGN = {1: "output_dtype", 2: "buffer_dtype"}
 """The argument that only the policy of the other version has."""
 CLASSES = {1: "MixedPrecision", 2: "MixedPrecisionPolicy"}
 ARGUMENTS = {1: "mixed_precision", 2: "mp_policy"}
+CHOICE_WORDS = ("16", "half", "dtype", "precision", "amp", "fsdp", "shard", "strategy", "distributed")
+CONSEQUENCES = {
+    1: "it raises 'object has no attribute keep_low_precision_grads'",
+    2: "inputs are not cast and meet parameters of another dtype",
+}
+PLUGIN = "FullyShardedDataParallelPlugin"
+PLUGINS = tuple(f"accelerate.{module}{PLUGIN}" for module in ("", "utils.", "utils.dataclasses."))
 
 
 def policy_clashes(project: Project) -> Iterator[Draft]:
@@ -41,11 +50,15 @@ def policy_clashes(project: Project) -> Iterator[Draft]:
         yield from _wrong_class(project, module)
 
 
-CHOICE_WORDS = ("16", "half", "dtype", "precision", "amp", "fsdp", "shard", "strategy", "distributed")
-CONSEQUENCES = {
-    1: "it raises 'object has no attribute keep_low_precision_grads'",
-    2: "inputs are not cast and meet parameters of another dtype",
-}
+def plugin_clashes(project: Project) -> Iterator[Draft]:
+    """Dicts with the third key of the other version, and policies that differ from ``Accelerator(mixed_precision)``."""
+    for module in modules_with(project, (PLUGIN,), ("mixed_precision_policy",)):
+        for call in (*module.calls_by_name.get(PLUGIN, ()), *module.calls_by_name.get("Accelerator", ())):
+            name = resolve(project, module, call.func)
+            if name in PLUGINS:
+                yield from _in_plugin(module, call)
+            elif name in ACCELERATOR:
+                yield from _against_accelerator(project, module, call)
 
 
 # --- inside the policy ------------------------------------------------------------------------------------------------
@@ -79,11 +92,11 @@ def _two_halves(project: Project, policy: Policy) -> Iterator[Draft]:
             node,
             f"parameters are {main.name} in this policy but {role} {other.name}",
             (policy.module.place(leading, f"param_dtype is {main.name}"),),
-            [respelled("one-dtype", policy.module, (node,), main)],
+            [_respelled("one-dtype", policy.module, (node,), main)],
         )
 
 
-def respelled(name: str, module: ModuleNames, nodes: tuple[ast.expr, ...], dtype: Dtype) -> Fix | None:
+def _respelled(name: str, module: ModuleNames, nodes: tuple[ast.expr, ...], dtype: Dtype) -> Fix | None:
     """A fix that writes ``dtype`` at ``nodes``; None unless each of them is spelled ``torch.<dtype>`` now."""
     edits = []
     for node in nodes:
@@ -116,17 +129,17 @@ def _against_autocast(project: Project, policy: Policy) -> Iterator[Draft]:
         f"FSDP casts parameters to {main.name} while autocast computes in {other.name}: they are rounded twice, and "
         "gradients have the range of the one with the precision of the other",
         (region.module.place(region.node, said),),
-        [follow(project, policy, main, other) if region.dtype_node is not None else None],
+        [_follow(project, policy, main, other) if region.dtype_node is not None else None],
     )
 
 
-def follow(project: Project, policy: Policy, main: Dtype, other: Dtype) -> Fix | None:
+def _follow(project: Project, policy: Policy, main: Dtype, other: Dtype) -> Fix | None:
     """A fix that writes ``other`` wherever the policy says ``main``; none where the target asks for ``main``."""
     if compute_dtype(project.target) == main:
         return None
     names = ("param_dtype", "reduce_dtype", "buffer_dtype", "output_dtype")
     nodes = tuple(policy.arguments[name] for name in names if policy.half(project, name) == main)
-    return respelled("follow-autocast", policy.module, nodes, other)
+    return _respelled("follow-autocast", policy.module, nodes, other)
 
 
 def _run_of(project: Project, policy: Policy) -> tuple[ModuleNames, ...]:
@@ -161,8 +174,8 @@ def _is_chosen(module: ModuleNames, node: ast.AST) -> bool:
 def _wrong_class(project: Project, module: ModuleNames) -> Iterator[Draft]:
     """A policy of one version handed to the wrapper of the other."""
     for call, version in wraps_in(project, module):
-        node = next((item.value for item in call.keywords if item.arg == ARGUMENTS[version]), None)
-        policy = policy_behind(project, module, node) if node is not None else None
+        node = argument(call, ARGUMENTS[version])
+        policy = _policy_behind(project, module, node)
         if node is None or policy is None or policy.version == version:
             continue
         name = (attribute_chain(call.func) or ["FSDP"])[-1]
@@ -174,8 +187,54 @@ def _wrong_class(project: Project, module: ModuleNames) -> Iterator[Draft]:
         )
 
 
-def policy_behind(project: Project, module: ModuleNames, node: ast.expr) -> Policy | None:
+def _policy_behind(project: Project, module: ModuleNames, node: ast.expr | None) -> Policy | None:
     """The policy that an argument is, in place or through one variable."""
-    if isinstance(node, ast.Name):
-        node = only_value(module, node) or node
-    return policy_of(project, module, node) if isinstance(node, ast.Call) else None
+    made = _behind(module, node)
+    return policy_of(project, module, made) if isinstance(made, ast.Call) else None
+
+
+def _behind(module: ModuleNames, node: ast.expr | None) -> ast.expr | None:
+    return only_value(module, node) if isinstance(node, ast.Name) else node
+
+
+# --- of accelerate's plugin -------------------------------------------------------------------------------------------
+
+
+def _against_accelerator(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Draft]:
+    """A policy in one 16-bit dtype below an accelerator whose autocast has the other."""
+    told, plugin = argument(call, "mixed_precision"), _behind(module, argument(call, "fsdp_plugin"))
+    compute = as_dtype(string_of(told))
+    if told is None or not isinstance(plugin, ast.Call) or compute not in HALVES or not isinstance(compute, Dtype):
+        return
+    policy = _policy_behind(project, module, argument(plugin, "mixed_precision_policy"))
+    main = policy.half(project, "param_dtype") if policy is not None else None
+    if policy is None or main is None or main == compute:
+        return
+    yield Draft.at(
+        policy.module,
+        policy.arguments["param_dtype"],
+        f"FSDP casts parameters to {main.name} while accelerate's autocast computes in {compute.name}",
+        (module.place(told, f"accelerate is configured for {compute.name}"),),
+        [_follow(project, policy, main, compute)],
+    )
+
+
+def _in_plugin(module: ModuleNames, call: ast.Call) -> Iterator[Draft]:
+    """The third key of a policy's dict, which is called as the version of FSDP has it."""
+    chosen, table = argument(call, "fsdp_version"), argument(call, "mixed_precision_policy")
+    version = chosen.value if isinstance(chosen, ast.Constant) and isinstance(chosen.value, int) else 0
+    if version not in FOREIGN or chosen is None or not isinstance(table, ast.Dict):
+        return
+    keys = {key.value: key for key in table.keys if isinstance(key, ast.Constant)}
+    wrong, right = FOREIGN[version], FOREIGN[3 - version]
+    if wrong not in keys or right in keys or len(keys) != len(table.keys):
+        return
+    edit = module.replace(keys[wrong], f'"{right}"')
+    message = f"call it {right}: what it says then holds for {right.partition('_')[0]}s instead"
+    yield Draft.at(
+        module,
+        keys[wrong],
+        f"accelerate expects {right} for version {version} of FSDP and raises 'Invalid mixed precision policy'",
+        (module.place(chosen, f"version {version} is chosen here"),),
+        [Fix.unsafe("rename-key", message, edit)],
+    )

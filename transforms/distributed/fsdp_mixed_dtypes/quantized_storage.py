@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from ....codemod.model import Draft, Fix
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
+from ....codemod.python.arguments import argument
 from ....codemod.python.bindings import only_value
-from ....codemod.python.names import ModuleNames, checked_modules
+from ....codemod.python.names import ModuleNames, checked_modules, string_of
 from ....codemod.python.paths import function_of, guard_facts
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, LOADERS
-from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import Dtype, as_dtype
+from ....codemod.torch.dtype_values import only_dtype
+from ....codemod.torch.dtypes import Dtype
 from .fsdp_policies import wraps_in
 
 STORAGE = "bnb_4bit_quant_storage"
 SHARDING = ("fsdp", "FullyShardedDataParallel", "fully_shard")
 ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig", "ORPOConfig", "KTOConfig")
+Named: TypeAlias = tuple[ast.expr, Dtype]
 KINDS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.SHELL, FileKind.PYTHON, FileKind.NOTEBOOK)
 
 
@@ -29,22 +32,15 @@ def storage_clashes(project: Project) -> Iterator[Draft]:
     """Loads whose dtype differs from that of the 4-bit storage, in projects that speak of FSDP at all."""
     for module in checked_modules(project, (STORAGE,), ("from_pretrained",)):
         for config in module.calls_by_name.get("BitsAndBytesConfig", []):
-            node = next((item.value for item in config.keywords if item.arg == STORAGE), None)
-            storage = _dtype(project, module, node) if node is not None else None
-            if node is not None and storage is not None:
-                yield from _loads(project, module, config, node, storage)
-
-
-def _loads(project: Project, module: ModuleNames, config: ast.Call, node: ast.expr, storage: Dtype) -> Iterator[Draft]:
-    for name in LOADERS:
-        for load in module.calls_by_name.get(name, []):
-            given = {item.arg: item.value for item in load.keywords if item.arg is not None}
-            dtype_node = next((given[key] for key in LOAD_KEYS if key in given), None)
-            if dtype_node is None or not _is_config(module, given.get("quantization_config"), config):
-                continue
-            dtype = _dtype(project, module, dtype_node)
-            if dtype is not None and dtype != storage and project.fact(_uses_fsdp):
-                yield _clash(project, module, config, node, dtype_node, storage, dtype)
+            node = argument(config, STORAGE)
+            storage = only_dtype(project, module, node)
+            for load in _loads_with(module, config) if storage is not None else ():
+                asked = argument(load, *LOAD_KEYS)
+                dtype = only_dtype(project, module, asked)
+                if node is None or asked is None or storage is None or dtype is None:
+                    continue
+                if dtype != storage and project.fact(_uses_fsdp):
+                    yield _clash(project, module, config, (node, storage), (asked, dtype))
 
 
 # --- no storage at all ------------------------------------------------------------------------------------------------
@@ -65,11 +61,11 @@ def integer_storage(project: Project) -> Iterator[Draft]:
 
 
 def _loads_with(module: ModuleNames, config: ast.Call) -> Iterator[ast.Call]:
-    for name in LOADERS:
-        for load in module.calls_by_name.get(name, []):
-            given = {item.arg: item.value for item in load.keywords}
-            if _is_config(module, given.get("quantization_config"), config):
-                yield load
+    """The loads whose ``quantization_config`` is this one, in place or through one variable."""
+    for load in (load for name in LOADERS for load in module.calls_by_name.get(name, [])):
+        given = argument(load, "quantization_config")
+        if (only_value(module, given) if isinstance(given, ast.Name) else given) is config:
+            yield load
 
 
 def _sharded_by(project: Project, module: ModuleNames, load: ast.Call) -> ast.Call | None:
@@ -80,8 +76,7 @@ def _sharded_by(project: Project, module: ModuleNames, load: ast.Call) -> ast.Ca
             return wrap
     for name in ARGUMENTS:
         for call in module.calls_by_name.get(name, []):
-            value = next((item.value for item in call.keywords if item.arg == "fsdp"), None)
-            wanted = isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value.strip()
+            wanted = (string_of(argument(call, "fsdp")) or "").strip()
             if wanted and function_of(module, call) is home and guard_facts(module, call) == guard_facts(module, load):
                 return call
     return None
@@ -93,8 +88,7 @@ def _is_named_by(module: ModuleNames, load: ast.Call, node: ast.expr) -> bool:
 
 
 def _left_in_integers(module: ModuleNames, config: ast.Call, load: ast.Call, sharded: ast.Call) -> Draft:
-    node = next((item.value for item in load.keywords if item.arg in LOAD_KEYS), None)
-    fix = None
+    node, fix = argument(load, *LOAD_KEYS), None
     if node is not None and means_the_same(module, node, config):
         edit = module.set_argument(config, STORAGE, ast.unparse(node))
         fix = Fix.unsafe("float-storage", "store the 4-bit weights in the dtype of the rest: the same bits", edit)
@@ -110,16 +104,8 @@ def _left_in_integers(module: ModuleNames, config: ast.Call, load: ast.Call, sha
     )
 
 
-def _clash(
-    project: Project,
-    module: ModuleNames,
-    config: ast.Call,
-    node: ast.expr,
-    dtype_node: ast.expr,
-    storage: Dtype,
-    dtype: Dtype,
-) -> Draft:
-    fix = None
+def _clash(project: Project, module: ModuleNames, config: ast.Call, stored: Named, asked: Named) -> Draft:
+    (node, storage), (dtype_node, dtype), fix = stored, asked, None
     if means_the_same(module, dtype_node, node):
         edit = module.set_argument(config, STORAGE, ast.unparse(dtype_node))
         message = f"store the 4-bit weights in {dtype.name}: the same bits in another container; nothing is rounded"
@@ -133,17 +119,6 @@ def _clash(
         (module.place(dtype_node, f"the model is loaded in {dtype.name}"),),
         [fix],
     )
-
-
-def _is_config(module: ModuleNames, node: ast.expr | None, config: ast.Call) -> bool:
-    """Whether a load's ``quantization_config`` is this one, in place or through one variable."""
-    return (only_value(module, node) if isinstance(node, ast.Name) else node) is config
-
-
-def _dtype(project: Project, module: ModuleNames, node: ast.expr) -> Dtype | None:
-    found = {as_dtype(value) for value in constants_of(project, module, node)}
-    only = found.pop() if len(found) == 1 else None
-    return only if isinstance(only, Dtype) else None
 
 
 def _uses_fsdp(project: Project) -> bool:

@@ -33,16 +33,14 @@ parameter as well, or sets `grad_dtype`.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from ....codemod.model import Finding, Rule
-from ....codemod.python.names import ModuleNames, resolve
-from ....codemod.python.paths import function_of, loops
+from ....codemod.model import Finding, Place, Rule
+from ....codemod.python.names import resolve
+from ....codemod.python.paths import loops
 from ....codemod.source.project import Project
 from ....codemod.torch.api import ACCELERATOR, FABRIC
-from .accumulation import Accumulation, accumulation_of
+from .accumulation import accumulating, accumulation_of
 from .gradient_casts import CastSite, GradientCast, gradient_casts, sites_of
 
 DDP = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel")
@@ -79,17 +77,12 @@ def _is_bound_to_parameter(cast: GradientCast) -> bool:
     )
 
 
-def _finding(site: CastSite, accumulation: Accumulation, replicas: Replicas | None) -> Finding:
+def _finding(site: CastSite, accumulation: Place, replicas: Place | None) -> Finding:
     module, cast = site.module, site.cast
-    evidence = [
-        module.place(site.backward, "each micro-batch adds to the gradients here"),
-        module.place(accumulation.node, accumulation.description),
-    ]
+    evidence = [module.place(site.backward, "each micro-batch adds to the gradients here"), accumulation]
     if site.node is not cast.statement:
         evidence.append(cast.module.place(cast.statement, "the gradients are cast here"))
-    if replicas is not None:
-        evidence.append(replicas.module.place(replicas.node, replicas.description))
-    return rule.at(module, site.node, _message(cast), evidence)
+    return rule.at(module, site.node, _message(cast), [*evidence, *([replicas] if replicas is not None else [])])
 
 
 def _message(cast: GradientCast) -> str:
@@ -102,45 +95,19 @@ def _message(cast: GradientCast) -> str:
 # --- replicas ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Replicas:
-    """The call that wraps a model, or makes the object that does."""
-
-    module: ModuleNames
-    node: ast.Call
-    description: str
-
-
-def replicas_of(project: Project, site: CastSite) -> Replicas | None:
+def replicas_of(project: Project, site: CastSite) -> Place | None:
     """What shows in the file of ``site`` that several processes hold its model; None where nothing does."""
-    for call in site.module.calls_by_name.get("no_sync", []) + site.module.calls_by_name.get("no_backward_sync", []):
-        if function_of(site.module, call) is site.function:
-            return Replicas(site.module, call, "gradient reduction is disabled here")
-    return _in_module(project, site.module) or _accumulate(site)
-
-
-def _accumulate(site: CastSite) -> Replicas | None:
-    """``with accelerator.accumulate(model):`` where the accelerator is made in another file."""
-    around = set(site.module.ancestors(site.node))
-    for call in site.module.calls_by_name.get("accumulate", []):
-        held = site.module.parents.get(site.module.parents.get(call, call))
-        if held in around and "accelerator" in ast.unparse(call.func).lower():
-            return Replicas(site.module, call, BY_ACCELERATE)
-    return None
-
-
-def _in_module(project: Project, module: ModuleNames) -> Replicas | None:
-    for calls in module.calls_by_name.values():
-        for call in calls:
-            if isinstance(call.func, ast.Name | ast.Attribute) and _may_wrap(module, call.func):
-                description = WRAPPERS.get(resolve(project, module, call.func) or "")
-                if description is not None:
-                    return Replicas(module, call, description)
-    return None
-
-
-def _may_wrap(module: ModuleNames, node: ast.expr) -> bool:
-    return (module.qualified(node) or "").rpartition(".")[2] in NAMES
+    module = site.module
+    for name in ("no_sync", "no_backward_sync"):
+        for call in module.calls_inside.get((site.function, name), ()):
+            return module.place(call, "gradient reduction is disabled here")
+    for call in (call for calls in module.calls_by_name.values() for call in calls):
+        if (module.qualified(call.func) or "").rpartition(".")[2] in NAMES:
+            description = WRAPPERS.get(resolve(project, module, call.func) or "")
+            if description is not None:
+                return module.place(call, description)
+    found = accumulating(module, site.node)  # of an accelerator that is made in another file
+    return next((module.place(call, BY_ACCELERATE) for call, _ in found), None)
 
 
 rule = Rule.of("PF702", check)

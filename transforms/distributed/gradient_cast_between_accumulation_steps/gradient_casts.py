@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....codemod.python.arguments import receiver_of
 from ....codemod.python.callers import callers_of
-from ....codemod.python.names import ModuleNames, modules_with
-from ....codemod.python.paths import exclusive, function_of, loops, position
+from ....codemod.python.names import FunctionNode, ModuleNames, last_name, modules_with
+from ....codemod.python.paths import LoopNode, exclusive, function_of, loops, position
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import TORCH_DTYPES, Dtype
+from ....codemod.torch.dtypes import FP32, TORCH_DTYPES, Dtype
 from ....codemod.torch.weights import cast_dtype
 
 SPELLINGS = (".grad =", ".grad=", ".grad.data =", ".grad.data=")
@@ -24,14 +25,11 @@ class GradientCast:
 
     module: ModuleNames
     statement: ast.Assign
+    parameter: str
+    """The source of the expression whose gradient it is."""
     dtype: Dtype
     through_data: bool
     """Whether ``.grad.data`` is assigned, which autograd does not check."""
-
-    @property
-    def parameter(self) -> str:
-        """The source of the expression whose gradient it is."""
-        return ast.unparse(_owner(self.statement.targets[0]) or self.statement)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +42,7 @@ class CastSite:
     function: ast.AST
     backward: ast.Call
     """The last backward pass before it in the same loop."""
-    loop: ast.For | ast.AsyncFor | ast.While
+    loop: LoopNode
     """The innermost loop that repeats both."""
 
 
@@ -53,40 +51,26 @@ def gradient_casts(project: Project) -> Iterator[GradientCast]:
     for module in modules_with(project, (".grad",), SPELLINGS):
         for node in module.nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1:
-                cast = _cast(project, module, node)
-                if cast is not None:
-                    yield cast
+                owner, source = _owner(node.targets[0]), _owner(receiver_of(node.value))
+                same = owner is not None and source is not None and ast.unparse(source) == ast.unparse(owner)
+                dtype = _dtype(project, module, node.value) if same and isinstance(node.value, ast.Call) else None
+                if owner is not None and dtype is not None:
+                    through_data = last_name(node.targets[0]) == "data"
+                    yield GradientCast(module, node, ast.unparse(owner), dtype, through_data)
 
 
 def sites_of(project: Project, cast: GradientCast) -> Iterator[CastSite]:
     """The loops that run a backward pass and then this cast, directly or through one function of the project."""
     found = _site(cast, cast.module, cast.statement)
+    function = function_of(cast.module, cast.statement)
     if found is not None:
         yield found
-        return
-    function = function_of(cast.module, cast.statement)
-    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or _runs_backward(cast.module, function):
-        return
-    for caller in callers_of(project, cast.module, function).sites:
-        reached = _site(cast, caller.module, caller.call)
-        if reached is not None:
-            yield reached
+    elif isinstance(function, FunctionNode) and not _backwards(cast.module, function):
+        sites = (_site(cast, caller.module, caller.call) for caller in callers_of(project, cast.module, function).sites)
+        yield from (site for site in sites if site is not None)
 
 
-def _cast(project: Project, module: ModuleNames, node: ast.Assign) -> GradientCast | None:
-    target = node.targets[0]
-    owner = _owner(target)
-    if owner is None or not isinstance(node.value, ast.Call) or not isinstance(node.value.func, ast.Attribute):
-        return None
-    source = _owner(node.value.func.value)
-    if source is None or ast.unparse(source) != ast.unparse(owner):
-        return None
-    dtype = _dtype(project, module, node.value)
-    through_data = isinstance(target, ast.Attribute) and target.attr == "data"
-    return GradientCast(module, node, dtype, through_data) if dtype is not None else None
-
-
-def _owner(node: ast.expr) -> ast.expr | None:
+def _owner(node: ast.expr | None) -> ast.expr | None:
     """``p`` of ``p.grad`` and ``p.grad.data``."""
     if isinstance(node, ast.Attribute) and node.attr == "data":
         node = node.value
@@ -94,9 +78,9 @@ def _owner(node: ast.expr) -> ast.expr | None:
 
 
 def _dtype(project: Project, module: ModuleNames, call: ast.Call) -> Dtype | None:
-    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    method = last_name(call.func)
     if method == "float" and not call.args and not call.keywords:
-        return TORCH_DTYPES["torch.float32"]
+        return FP32
     if method == "type" and len(call.args) == 1:
         return TORCH_DTYPES.get(module.qualified(call.args[0]) or "")
     return cast_dtype(project, module, call)
@@ -104,31 +88,13 @@ def _dtype(project: Project, module: ModuleNames, call: ast.Call) -> Dtype | Non
 
 def _site(cast: GradientCast, module: ModuleNames, node: ast.Assign | ast.Call) -> CastSite | None:
     function = function_of(module, node)
-    around = loops(module, node)
-    before = [
-        (call, loop)
-        for call in _backwards(module, function)
-        for loop in [_shared_loop(module, call, around)]
-        if loop is not None and position(call) < position(node) and not exclusive(module, call, node)
-    ]
-    if not before:
-        return None
-    backward, loop = before[-1]
-    return CastSite(cast, module, node, function, backward, loop)
-
-
-def _shared_loop(
-    module: ModuleNames, call: ast.Call, around: tuple[ast.For | ast.AsyncFor | ast.While, ...]
-) -> ast.For | ast.AsyncFor | ast.While | None:
-    mine = loops(module, call)
-    return next((loop for loop in around if loop in mine), None)
-
-
-def _runs_backward(module: ModuleNames, function: ast.AST) -> bool:
-    return bool(_backwards(module, function))
+    for backward in reversed(_backwards(module, function)):
+        loop = next((loop for loop in loops(module, node) if loop in loops(module, backward)), None)
+        if loop is not None and position(backward) < position(node) and not exclusive(module, backward, node):
+            return CastSite(cast, module, node, function, backward, loop)
+    return None
 
 
 def _backwards(module: ModuleNames, function: ast.AST) -> list[ast.Call]:
-    named = (call for name in BACKWARDS for call in module.calls_by_name.get(name, []))
-    found = [call for call in named if isinstance(call.func, ast.Attribute) and function_of(module, call) is function]
-    return sorted(found, key=position)
+    named = (call for name in BACKWARDS for call in module.calls_inside.get((function, name), ()))
+    return sorted((call for call in named if isinstance(call.func, ast.Attribute)), key=position)
