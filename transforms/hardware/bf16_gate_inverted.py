@@ -47,13 +47,11 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _judged(module: ModuleNames, call: ast.Call, choice: Choice) -> Iterator[Finding]:
-    if not choice.is_plain:
-        return
-    evidence = [] if _stands_in(module, call, choice.node) else [module.place(call, "the question")]
-    where = choice.flag if choice.flag is not None else choice.node
-    message = _message(choice)
+    message = _message(choice) if choice.is_plain else ""
     if message:
-        yield rule.at(module, where, message, evidence, [_swap(module, choice)])
+        apart = choice.node not in (call, *module.ancestors(call))
+        evidence = [module.place(call, "the question")] if apart else []
+        yield rule.at(module, choice.flag or choice.node, message, evidence, [_swap(module, choice)])
 
 
 def _message(choice: Choice) -> str:
@@ -65,10 +63,6 @@ def _message(choice: Choice) -> str:
     if choice.yes == fp16 and choice.no <= {FP32}:
         return "float16 is used where bfloat16 is supported; float16 itself does not need it"
     return ""
-
-
-def _stands_in(module: ModuleNames, node: ast.AST, whole: ast.AST) -> bool:
-    return node is whole or whole in module.ancestors(node)
 
 
 def _swap(module: ModuleNames, choice: Choice) -> Fix | None:
@@ -91,11 +85,8 @@ def _opposite(module: ModuleNames, flag: ast.keyword) -> ast.expr | None:
     mine, dtype = ast.unparse(flag.value), flag_dtype(flag.arg or "")
     for item in call.keywords if isinstance(call, ast.Call) else []:
         theirs = ast.unparse(item.value)
-        if (
-            item.arg
-            and flag_dtype(item.arg) not in (None, dtype)
-            and (f"not {mine}" == theirs or mine == f"not {theirs}")
-        ):
+        is_opposite = f"not {mine}" == theirs or mine == f"not {theirs}"
+        if is_opposite and flag_dtype(item.arg or "") not in (None, dtype):
             return item.value
     return None
 

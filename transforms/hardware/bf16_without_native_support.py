@@ -37,6 +37,7 @@ from ...codemod.model import Finding, Fix, Rule
 from ...codemod.profiles.profile import Device, Profile, Support
 from ...codemod.purpose.checked import checked_code
 from ...codemod.purpose.files import is_test
+from ...codemod.python.arguments import argument
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
@@ -83,7 +84,7 @@ def _autocasts(project: Project, profile: Profile) -> Iterator[Finding]:
 
 def _weights(project: Project, module: ModuleNames, device: Device) -> Iterator[Finding]:
     for call in (call for name in LOADERS for call in module.calls_by_name.get(name, [])):
-        given = next((item.value for item in call.keywords if item.arg in LOAD_KEYS), None)
+        given = argument(call, *LOAD_KEYS)
         always = given is not None and tuple(scenarios_of(project, module, given)) == (Scenario(BF16),)
         if given is not None and always and not _has_asked(module, call):
             yield _finding(module, given, device, "the weights are loaded in bfloat16")
@@ -117,11 +118,8 @@ def _has_asked(module: ModuleNames, node: ast.AST) -> bool:
 
 
 def _loads_16_bit(module: ModuleNames) -> bool:
-    names = {node.attr for node in module.nodes if isinstance(node, ast.Attribute)}
-    words = {node.value for node in module.nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    return not names.isdisjoint({"bfloat16", "float16", "half"}) or not words.isdisjoint(
-        {"bfloat16", "float16", "auto"}
-    )
+    named = any(node.attr in ("bfloat16", "float16", "half") for node in module.of_type(ast.Attribute))
+    return named or any(node.value in ("bfloat16", "float16", "auto") for node in module.of_type(ast.Constant))
 
 
 def _finding(module: ModuleNames, node: ast.expr, device: Device, said: str) -> Finding:

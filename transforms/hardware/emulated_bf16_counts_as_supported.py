@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.profiles.profile import Support
 from ...codemod.purpose.checked import checked_code
+from ...codemod.python.keywords import key_of
 from ...codemod.python.names import ModuleNames, last_name, resolve
 from ...codemod.python.paths import function_of
 from ...codemod.python.precision_words import CHOOSING
@@ -52,18 +53,12 @@ def check(project: Project) -> Iterator[Finding]:
     for module in checked_code(project, ("is_bf16_supported",)):
         for call in module.calls:
             if _asks(project, module, call) and _chooses(module, call) and not _looks_at_capability(module, call):
-                finding = _finding(project, module, call)
-                if finding is not None:
-                    yield finding
+                yield from _finding(project, module, call)
 
 
 def _asks(project: Project, module: ModuleNames, call: ast.Call) -> bool:
-    if call.args or call.keywords or not isinstance(call.func, ast.Name | ast.Attribute):
-        return False
-    name = module.qualified(call.func)
-    if name is None or module.is_ambiguous(call.func):
-        return False
-    return name == ASKS or (name.endswith("is_bf16_supported") and resolve(project, module, call.func) == ASKS)
+    named = not call.args and not call.keywords and (module.qualified(call.func) or "").endswith("is_bf16_supported")
+    return named and not module.is_ambiguous(call.func) and resolve(project, module, call.func) == ASKS
 
 
 def _chooses(module: ModuleNames, call: ast.Call) -> bool:
@@ -77,9 +72,7 @@ def _chooses(module: ModuleNames, call: ast.Call) -> bool:
         if isinstance(parent, ast.keyword):
             return any(word in (parent.arg or "").lower() for word in CHOOSING)
         if isinstance(parent, ast.Dict):
-            return any(
-                value is child and _is_switch(key) for key, value in zip(parent.keys, parent.values, strict=True)
-            )
+            return key_of(parent, child) in ("bf16", "bfloat16")
         if isinstance(parent, ast.Assign | ast.AnnAssign | ast.Return | ast.NamedExpr):
             return _speaks(module, module.statement_of(parent))
         if not isinstance(parent, ast.BoolOp | ast.UnaryOp | ast.IfExp):
@@ -88,14 +81,8 @@ def _chooses(module: ModuleNames, call: ast.Call) -> bool:
     return False
 
 
-def _is_switch(key: ast.expr | None) -> bool:
-    return isinstance(key, ast.Constant) and key.value in ("bf16", "bfloat16")
-
-
 def _refuses(statement: ast.If) -> bool:
-    return any(
-        isinstance(item, ast.Raise | ast.Assert) for block in (statement.body, statement.orelse) for item in block
-    )
+    return any(isinstance(item, ast.Raise | ast.Assert) for item in (*statement.body, *statement.orelse))
 
 
 def _speaks(module: ModuleNames, statement: ast.stmt) -> bool:
@@ -111,18 +98,16 @@ def _looks_at_capability(module: ModuleNames, call: ast.Call) -> bool:
     return any("capability" in name.lower() or name == "major" for name in names)
 
 
-def _finding(project: Project, module: ModuleNames, call: ast.Call) -> Finding | None:
-    document = module.document
-    pins = allowed(project, "torch", near=document.path)
+def _finding(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Finding]:
+    pins = allowed(project, "torch", near=module.path)
     if pins is not None and not pins.may_reach(COUNTS_EMULATION):
-        return None
+        return
     old = pins.pin_below(HAS_ARGUMENT) if pins is not None else None
     evidence = [old.place.saying("allows a PyTorch without this argument")] if old else []
     provides = pins is None and _provides_for_old(module, call)
     fixes = [] if old is not None or provides else [_fix(module, call)]
-    return rule.at(
-        module, call, f"the answer is True on GPUs that only emulate bfloat16{_machine(project)}", evidence, fixes
-    )
+    message = f"the answer is True on GPUs that only emulate bfloat16{_machine(project)}"
+    yield rule.at(module, call, message, evidence, fixes)
 
 
 def _provides_for_old(module: ModuleNames, call: ast.Call) -> bool:

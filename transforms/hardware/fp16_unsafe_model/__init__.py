@@ -41,12 +41,11 @@ from ....codemod.model import Draft, Finding, Place, Rule
 from ....codemod.purpose.files import is_test, purpose_of
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.declarations import scopes_of
-from ....codemod.trainers.reading.precision import Compute, Precision, precision_of
+from ....codemod.trainers.reading.precision import Compute, precision_of
 from ....codemod.trainers.reading.recognition import plain_flag
-from ....codemod.trainers.reading.scopes import TextOrigin
-from .fp16_danger import moved
-from .unsafe_families import family_of
-from .unsafe_training import unsafe_training
+from ....codemod.trainers.reading.scopes import Scope, Setting, TextOrigin
+from .unsafe_families import Family, family_of
+from .unsafe_training import moved, unsafe_training
 
 MODEL_KEYS = ("model_name_or_path", "model_name", "model_id", "base_model", "model", "model_checkpoint", "model_path")
 OTHER_TASKS = frozenset({"--do_eval", "--do_predict", "--eval_only"})
@@ -54,9 +53,9 @@ OTHER_TASKS = frozenset({"--do_eval", "--do_predict", "--eval_only"})
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for search in CHECKS:
-        for danger in search(project):
-            yield rule.found(*danger)
+    for search in (unsafe_training, unsafe_launches):
+        for draft in search(project):
+            yield rule.found(*draft)
 
 
 # --- launch lines -----------------------------------------------------------------------------------------------------
@@ -65,52 +64,46 @@ def check(project: Project) -> Iterator[Finding]:
 def unsafe_launches(project: Project) -> Iterator[Draft]:
     """Places that ask a trainer for float16 beside the name of such a checkpoint."""
     for scope in scopes_of(project):
-        origin = scope.origin if scope.kind in ("file", "command") and not is_test(scope.path) else None
-        precision = precision_of(project, scope) if isinstance(origin, TextOrigin) else None
-        if precision is None or precision.setting is None or precision.compute is not Compute.FP16:
+        origin = scope.origin
+        if not isinstance(origin, TextOrigin) or scope.kind not in ("file", "command") or is_test(scope.path):
             continue
-        assert isinstance(origin, TextOrigin)
-        models = [entry for entry in _beside(origin, precision) if _names_family(entry)]
-        if len(models) == 1 and _trains(precision):
-            yield _danger(project, precision, origin, models[0])
+        precision = precision_of(project, scope)
+        if precision.setting is None or precision.compute is not Compute.FP16:
+            continue
+        models = [found for entry in _beside(origin, precision.setting) for found in _named(entry)]
+        if len(models) == 1 and _trains(scope):
+            entry, model, family = models[0]
+            place = Place(scope.path, precision.place.span, family.overflows(model))
+            fix = moved(project, scope)
+            evidence = (origin.config.place(entry, f"{model} is trained"),)
+            yield Draft(place, evidence, (fix,) if fix is not None else ())
 
 
-def _beside(origin: TextOrigin, precision: Precision) -> Iterator[Entry]:
+def _beside(origin: TextOrigin, setting: Setting) -> Iterator[Entry]:
     """The flags of the same command line, or the keys of the same mapping."""
-    entries = origin.config.text.entries
-    own = entries[precision.setting.index] if precision.setting is not None else None
-    for entry in entries if own is not None else ():
+    own = origin.config.text.entries[setting.index]
+    for entry in origin.config.text.entries:
         same = entry.kind == "flag" if origin.call is not None else entry.is_scalar
-        beside = own is not None and (entry.document, entry.key[:-1]) == (own.document, own.key[:-1])
+        beside = (entry.document, entry.key[:-1]) == (own.document, own.key[:-1])
         if same and beside and origin.holds(entry):
             yield entry
 
 
-def _names_family(entry: Entry) -> bool:
-    return plain_flag(entry.name) in MODEL_KEYS and isinstance(entry.value, str) and family_of(entry.value) is not None
+def _named(entry: Entry) -> Iterator[tuple[Entry, str, Family]]:
+    """The checkpoint of an endangered family that an entry names as the model."""
+    model = entry.value if plain_flag(entry.name) in MODEL_KEYS else None
+    family = family_of(model) if isinstance(model, str) else None
+    if isinstance(model, str) and family is not None:
+        yield entry, model, family
 
 
-def _trains(precision: Precision) -> bool:
-    command = precision.scope.command
+def _trains(scope: Scope) -> bool:
+    command = scope.command
     if command is None:
-        return not purpose_of(precision.scope.path).is_left_alone
+        return not purpose_of(scope.path).is_left_alone
     words = set(command.words)
     script = command.script.replace("\\", "/").rpartition("/")[2].lower()
     return bool(script) and not purpose_of(script).is_left_alone and ("--do_train" in words or not OTHER_TASKS & words)
 
-
-def _danger(project: Project, precision: Precision, origin: TextOrigin, entry: Entry) -> Draft:
-    model = str(entry.value)
-    family = family_of(model)
-    said = f" ({family.name})" if family is not None else ""
-    effect = "the loss becomes nan or every step is skipped"
-    message = f"{model} overflows in float16: its activations exceed 65504{said}, {effect}"
-    fix = moved(project, precision.scope)
-    evidence = (origin.config.place(entry, f"{model} is trained"),)
-    place = Place(precision.scope.path, precision.place.span, message)
-    return Draft(place, evidence, (fix,) if fix is not None else ())
-
-
-CHECKS = (unsafe_training, unsafe_launches)
 
 rule = Rule.of("PF604", check, depends_on=("profile",))

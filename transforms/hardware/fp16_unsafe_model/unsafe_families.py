@@ -22,6 +22,11 @@ class Family:
     halved: tuple[str, ...]
     """Of those that need some layers in float32 to run at all."""
 
+    def overflows(self, model: str) -> str:
+        """What goes wrong with a checkpoint in float16 mixed precision."""
+        said = f"{model} overflows in float16: its activations exceed 65504 ({self.name})"
+        return f"{said}, the loss becomes nan or every step is skipped"
+
 
 @lru_cache(maxsize=1)
 def families() -> tuple[Family, ...]:

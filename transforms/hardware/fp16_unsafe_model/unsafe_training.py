@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.model import Draft
+from ....codemod.model import Draft, Edit, Fix, Place
+from ....codemod.profiles.profile import Support
 from ....codemod.purpose.checked import checked_code
+from ....codemod.python.arguments import argument, receiver_of
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import function_of
-from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOADERS
 from ....codemod.torch.autocast import autocasts_in, dtype_scenarios, is_float32_island, runs_without_gradients
@@ -19,8 +20,9 @@ from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.weights import cast_dtype
 from ....codemod.trainers.reading.declarations import calls_of
 from ....codemod.trainers.reading.precision import Compute, precision_of
+from ....codemod.trainers.reading.scopes import Scope
 from ....codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads
-from .fp16_danger import goes_to, moved, other_precision
+from ....codemod.trainers.writing.edits import change_of
 from .unsafe_families import Family, breaks_when_halved, family_of, loads_model
 
 WORDS = ("t5-", "ul2", "science/t0", "pegasus-", "gemma-3")
@@ -36,11 +38,16 @@ class Checkpoint:
     model: str
     family: Family
 
+    @property
+    def loaded(self) -> Place:
+        """Where, as evidence."""
+        return self.module.place(self.call, f"{self.model} is loaded")
+
 
 def unsafe_training(project: Project) -> Iterator[Draft]:
     """Trainers, autocast loops and plain casts; each load is reported once."""
     seen: set[ast.Call] = set()
-    for run in trained_loads(project) if _names_any(project) else ():
+    for run in trained_loads(project) if project.python_paths(WORDS, ("from_pretrained",)) else ():
         checkpoint = checkpoint_at(project, run.load.module, run.load.call)
         plain = run.precision.compute is Compute.FP16 and not run.load.quantized and not run.load.unsloth
         if checkpoint is not None and plain and checkpoint.call not in seen:
@@ -55,22 +62,14 @@ def unsafe_training(project: Project) -> Iterator[Draft]:
 
 def checkpoint_at(project: Project, module: ModuleNames, call: ast.Call) -> Checkpoint | None:
     """The checkpoint of an endangered family that ``call`` certainly loads."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in LOADERS:
-        return None
-    owner = (attribute_chain(call.func.value) or [""])[-1]
-    named = [item.value for item in call.keywords if item.arg == "pretrained_model_name_or_path"]
-    node = call.args[0] if call.args else named[0] if named else None
-    if node is None or isinstance(node, ast.Starred) or not loads_model(owner):
+    owner = receiver_of(call, *LOADERS)
+    node = argument(call, "pretrained_model_name_or_path", position=0)
+    if node is None or owner is None or not loads_model((attribute_chain(owner) or [""])[-1]):
         return None
     found = constants_of(project, module, node)
     model = found.pop() if len(found) == 1 else None
     family = family_of(model) if isinstance(model, str) else None
     return Checkpoint(module, call, model, family) if isinstance(model, str) and family is not None else None
-
-
-@fact
-def _names_any(project: Project) -> bool:
-    return bool(project.python_paths(WORDS, ("from_pretrained",)))
 
 
 def _may_load(text: str) -> bool:
@@ -84,19 +83,11 @@ def _may_load(text: str) -> bool:
 def _of_run(project: Project, run: TrainedLoad, checkpoint: Checkpoint) -> Draft:
     precision = run.precision
     node = precision.node or precision.call
-    evidence = [checkpoint.module.place(checkpoint.call, f"{checkpoint.model} is loaded")]
+    evidence = [checkpoint.loaded]
     if run.trainer is not precision.call:
         evidence.append(run.module.place(run.trainer, "and trained"))
-    fix = moved(project, precision.scope)
-    return Draft.at(precision.module, node, message(checkpoint), tuple(evidence), [fix])
-
-
-def message(checkpoint: Checkpoint) -> str:
-    """What goes wrong with the checkpoint in float16 mixed precision."""
-    return (
-        f"{checkpoint.model} overflows in float16: its activations exceed 65504 ({checkpoint.family.name}), the loss "
-        "becomes nan or every step is skipped"
-    )
+    message = checkpoint.family.overflows(checkpoint.model)
+    return Draft.at(precision.module, node, message, evidence, [moved(project, precision.scope)])
 
 
 # --- loops of the project's own, Lightning, and .half() ---------------------------------------------------------------
@@ -112,8 +103,8 @@ def _in_module(project: Project, module: ModuleNames) -> Iterator[tuple[Draft, a
             yield _of_cast(project, checkpoint, halved), checkpoint.call
         elif told is not None:
             node, said = told
-            evidence = (module.place(checkpoint.call, f"{checkpoint.model} is loaded"), module.place(node, said))
-            yield Draft.at(module, node, message(checkpoint), evidence), checkpoint.call
+            message = checkpoint.family.overflows(checkpoint.model)
+            yield Draft.at(module, node, message, (checkpoint.loaded, module.place(node, said))), checkpoint.call
 
 
 def _halved(project: Project, checkpoint: Checkpoint) -> ast.Call | None:
@@ -121,7 +112,7 @@ def _halved(project: Project, checkpoint: Checkpoint) -> ast.Call | None:
     module, call = checkpoint.module, checkpoint.call
     statement = module.statement_of(call)
     for outer in module.ancestors(call):
-        if isinstance(outer, ast.Call) and _is_fp16_cast(project, module, outer):
+        if isinstance(outer, ast.Call) and cast_dtype(project, module, outer) == FP16:
             return outer
         if outer is statement:
             break
@@ -129,30 +120,24 @@ def _halved(project: Project, checkpoint: Checkpoint) -> ast.Call | None:
         return None
     name = ast.unparse(statement.targets[0])
     for cast in [*module.calls_by_name.get("half", []), *module.calls_by_name.get("to", [])]:
-        same = isinstance(cast.func, ast.Attribute) and ast.unparse(cast.func.value) == name
-        if same and function_of(module, cast) is function_of(module, call) and _is_fp16_cast(project, module, cast):
+        owner = receiver_of(cast)
+        same = owner is not None and ast.unparse(owner) == name
+        if (
+            same
+            and function_of(module, cast) is function_of(module, call)
+            and cast_dtype(project, module, cast) == FP16
+        ):
             return cast
     return None
 
 
-def _is_fp16_cast(project: Project, module: ModuleNames, call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and cast_dtype(project, module, call) == FP16
-
-
 def _of_cast(project: Project, checkpoint: Checkpoint, cast: ast.Call) -> Draft:
-    module, document = checkpoint.module, checkpoint.module.document
-    goal, fix = goes_to(project), None
-    if goal is not None and isinstance(cast.func, ast.Attribute) and cast.func.attr == "half":
-        method = "bfloat16" if goal == "bf16" else "float"
-        parts = (document.span(cast.func.value), f".{method}()")
-        fix = other_precision(goal, (checkpoint.module.replace(cast, *parts),))
-    return Draft.at(
-        checkpoint.module,
-        cast,
-        f"{checkpoint.model} overflows in float16: the cast takes even the layers that loading keeps in float32",
-        (module.place(checkpoint.call, f"{checkpoint.model} is loaded"),),
-        [fix],
-    )
+    module, owner = checkpoint.module, receiver_of(cast, "half")
+    goal, fix = _goes_to(project), None
+    if goal is not None and owner is not None:
+        fix = _other_precision(goal, module.replace(cast, owner, ".bfloat16()" if goal == "bf16" else ".float()"))
+    message = f"{checkpoint.model} overflows in float16: the cast takes even the layers that loading keeps in float32"
+    return Draft.at(module, cast, message, (checkpoint.loaded,), [fix])
 
 
 def _lightning(project: Project, module: ModuleNames) -> tuple[ast.expr, str] | None:
@@ -174,3 +159,31 @@ def _own_loop(project: Project, module: ModuleNames) -> tuple[ast.expr, str] | N
         if trains and not switched and {one.value for one in dtype_scenarios(project, item)} == {FP16}:
             return item.node, "autocast computes in float16"
     return None
+
+
+# --- where a run should go --------------------------------------------------------------------------------------------
+
+
+def _goes_to(project: Project) -> str | None:
+    """``bf16`` or ``fp32``: where a run in float16 should go; None where float16 was asked for."""
+    if project.target is not None:
+        return {"bf16": "bf16", "fp32": "fp32"}.get(project.target.partition("-")[0])
+    known = project.profile is not None and project.profile.support("bf16") is not Support.NATIVE
+    return "fp32" if known else "bf16"
+
+
+def _other_precision(goal: str, *edits: Edit) -> Fix:
+    """The fix that moves a run to ``goal``."""
+    said = {
+        "bf16": "train in bfloat16, as the checkpoint was: needs a GPU that has it, and drops loss scaling",
+        "fp32": "train in float32: about twice the memory for activations, and slower",
+    }
+    return Fix.unsafe(goal, said[goal], *edits)
+
+
+def moved(project: Project, scope: Scope) -> Fix | None:
+    """The fix that configures a trainer for another precision, as its table says."""
+    goal = _goes_to(project)
+    target = {"bf16": "bf16-mixed", "fp32": "fp32"}.get(goal or "", "")
+    change = change_of(project, scope, scope.framework.actions(target) or ())
+    return _other_precision(goal, *change.edits) if goal is not None and change is not None else None
