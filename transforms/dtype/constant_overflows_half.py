@@ -36,19 +36,21 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.half.half_here import Half, half_here
-from ....codemod.half.named_classes import is_named
-from ....codemod.model import Edit, Finding, Fix, Rule
-from ....codemod.proof.needs import SameResult
-from ....codemod.proof.proving import proved
-from ....codemod.purpose.proved_reach import is_reached
-from ....codemod.python.glimpses import calls_seen
-from ....codemod.python.names import ModuleNames, attribute_chain, checked_modules
-from ....codemod.python.numbers import finfo_dtype, number_of
-from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import BF16, FP16, Dtype
-from ....codemod.torch.imported import torch_for
-from .read_by import only_softmax_reads
+from ...codemod.half.half_here import Half, half_here
+from ...codemod.half.named_classes import is_named
+from ...codemod.model import Edit, Finding, Fix, Rule
+from ...codemod.proof.needs import SameResult
+from ...codemod.proof.proving import proved
+from ...codemod.purpose.proved_reach import is_reached
+from ...codemod.python.arguments import argument, receiver_of
+from ...codemod.python.exits import blocks_of
+from ...codemod.python.glimpses import calls_seen
+from ...codemod.python.names import ModuleNames, attribute_chain, checked_modules, last_name
+from ...codemod.python.numbers import finfo_dtype, number_of
+from ...codemod.python.paths import function_of, position
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16, Dtype
+from ...codemod.torch.imported import torch_for
 
 LIMITS = {FP16: 65504.0, BF16: 3.3895313892515355e38}
 C_NAMES = {FP16: "c10::Half", BF16: "c10::BFloat16"}
@@ -76,6 +78,8 @@ INFINITE = ("inf", "-inf", "+inf", "infinity", "-infinity")
 WORDS = ("masked_fill", "clamp", "clip(", "fill_(", "index_fill", "full(", "full_like(", "pad(")
 ELSEWHERE = ("onnx", "export", "infer", "data", "preprocess", "frontend", "convert", "deprecated")
 """Words in paths of code that prepares data or serves a model."""
+PASSING = ("view", "reshape", "transpose", "permute", "contiguous", "float", "to")
+"""Methods between the scores and their softmax."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +95,11 @@ class Write:
 
     @property
     def source(self) -> str:
-        return self.module.document.source(self.module.document.span(self.number))
+        return self.module.source(self.number)
+
+    @property
+    def is_method(self) -> bool:
+        return self.module.qualified(self.call.func) is None
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -109,7 +117,7 @@ def _passes_large(call: ast.Call | None, name: str) -> bool:
     if call is None:
         return True
     places = ((keyword, index + skip) for keyword, index in METHODS[name] for skip in (0, 1))
-    given = (_argument(call, keyword, index) for keyword, index in places)
+    given = (argument(call, keyword, position=index) for keyword, index in places)
     return any(number is not None and not _is_small(number) for number in given)
 
 
@@ -151,7 +159,7 @@ def _writes(project: Project, module: ModuleNames) -> Iterator[Write]:
             if tensor is None:
                 continue
             for keyword, index in places:
-                number = _argument(call, keyword, index + skip)
+                number = argument(call, keyword, position=index + skip)
                 value = number_of(project, module, number) if number is not None else None
                 if number is not None and value is not None and math.isfinite(value) and abs(value) > LIMITS[FP16]:
                     yield Write(module, call, tensor, number, value)
@@ -169,13 +177,6 @@ def _tensor(module: ModuleNames, call: ast.Call, name: str) -> tuple[ast.expr | 
     if not isinstance(call.func, ast.Attribute) or name in ("full", "full_like", "pad"):
         return None, 0
     return (call if name == "new_full" else call.func.value), 0
-
-
-def _argument(call: ast.Call, keyword: str, index: int) -> ast.expr | None:
-    named = next((item.value for item in call.keywords if item.arg == keyword), None)
-    if named is not None or any(isinstance(item, ast.Starred) for item in call.args):
-        return named
-    return call.args[index] if index < len(call.args) else None
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
@@ -214,16 +215,82 @@ def _dtype_text(write: Write) -> str | None:
     """The dtype of the tensor in source text, where evaluating it twice does no harm."""
     node: ast.expr | None = write.tensor
     if node is write.call:
-        given = next((item.value for item in write.call.keywords if item.arg == "dtype"), None)
+        given = argument(write.call, "dtype")
         if given is not None:
             return ast.unparse(given) if attribute_chain(given) is not None else None
         like = write.call.args[0] if write.call.args else None
-        node = write.call.func.value if _is_method(write) and isinstance(write.call.func, ast.Attribute) else like
+        node = receiver_of(write.call) if write.is_method else like
     return f"{ast.unparse(node)}.dtype" if node is not None and attribute_chain(node) is not None else None
 
 
-def _is_method(write: Write) -> bool:
-    return write.module.qualified(write.call.func) is None
+# --- what reads the result --------------------------------------------------------------------------------------------
+
+
+def only_softmax_reads(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether the tensor that ``call`` masks goes into a softmax next and nowhere else.
+
+    In place (``scores.masked_fill_(...)``), assigned to one name, or handed over directly.
+    """
+    parent = module.parents[call]
+    if _is_softmax_of(module, call):
+        return True
+    target: ast.expr | None = None
+    if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
+        target = parent.targets[0]
+    elif isinstance(parent, ast.Expr) and isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_"):
+        target = call.func.value
+    if not isinstance(target, ast.Name):
+        return False
+    here = [
+        item for item in module.name_loads.get(target.id, []) if function_of(module, item) is function_of(module, call)
+    ]
+    reads = [node for node in here if position(node) > _end(module, call)]
+    first = _first_overwritten(module, target.id, call)
+    seen = [node for node in reads if first is None or position(node) <= first]
+    return bool(seen) and all(_is_softmax_of(module, node) for node in seen)
+
+
+def _end(module: ModuleNames, node: ast.AST) -> tuple[int, int]:
+    statement = module.statement_of(node)
+    return statement.end_lineno or statement.lineno, statement.end_col_offset or 0
+
+
+def _first_overwritten(module: ModuleNames, name: str, call: ast.Call) -> tuple[int, int] | None:
+    """Where the name next gets a new value in the same block, which hides the masked one from what follows."""
+    block = module.parents[module.statement_of(call)]
+    scope = module.scope_of(call)
+    ends = [
+        _end(module, binding.node)
+        for binding in scope.bindings.get(name, [])
+        if isinstance(binding.node, ast.Assign)
+        and position(binding.node) > position(call)
+        and (module.parents[binding.node] is block or binding.node in _siblings_of_parents(module, call))
+    ]
+    return min(ends, default=None)
+
+
+def _siblings_of_parents(module: ModuleNames, call: ast.Call) -> set[ast.AST]:
+    """The statements of the blocks around ``call``, inside its function: they run whatever branch was taken."""
+    found: set[ast.AST] = set()
+    for parent in module.ancestors(call):
+        found.update(item for block in blocks_of(parent) for item in block)
+        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            break
+    return found
+
+
+def _is_softmax_of(module: ModuleNames, node: ast.expr) -> bool:
+    """Whether ``node`` is what a softmax is taken of, reshaping and casts between aside."""
+    parent = module.parents[node]
+    while isinstance(parent, ast.Attribute):
+        outer = module.parents[parent]
+        if not isinstance(outer, ast.Call) or outer.func is not parent or parent.attr not in PASSING:
+            return parent.attr == "softmax" and isinstance(outer, ast.Call) and outer.func is parent
+        node, parent = outer, module.parents[outer]
+    if not isinstance(parent, ast.Call) or not parent.args or parent.args[0] is not node:
+        return False
+    name = last_name(parent.func)
+    return name == "Softmax" or (name.endswith("softmax") and not name.startswith("log"))
 
 
 rule = Rule.of("PF209", check)
