@@ -11,7 +11,7 @@ from ..source.project import Project
 from ..torch.api import SAME_WEIGHTS, WEIGHT_CASTS
 from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS
-from ..torch.tables.libraries import FREE_INPUTS, LABELS, Loaded, library_object
+from ..torch.tables.libraries import FREE_INPUTS, LABELS, Loaded, library_object, takes_images
 from ..torch.weight_changes import takes_over
 from .alternatives import CHOSEN, applied_any
 from .bases import layer_of
@@ -177,7 +177,7 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
     if frame.run is not None:
         return Value(Kind.TENSOR)  # it may cast what it is given, and what it gives
     for name, item, value in [*(("", item, value) for item, value in positional), *named]:
-        if not _is_label(name, item) and not _is_time(item) and not _is_tokens(node, module, value):
+        if not _is_label(name, item) and not _is_time(item) and not _may_be_tokens(node, module, name, value):
             report_input(frame, node, item, value, module.atoms, module)
     return _output(frame, node, module)
 
@@ -228,10 +228,14 @@ def _output(frame: Frame, node: ast.Call, module: Value) -> Value:
     return Value(Kind.TENSOR, known) if known and alike else result_of(frame, node)
 
 
-def _is_tokens(node: ast.Call, module: Value, value: Value) -> bool:
-    """Items of a batch that go into a text encoder are token ids, whatever they are called."""
-    named_so = "text_encoder" in f"{module.label} {ast.unparse(node.func)}"
-    return named_so and any(atom.role is Role.DATA for atom in value.atoms)
+def _may_be_tokens(node: ast.Call, module: Value, name: str, value: Value) -> bool:
+    """Items of a batch may be token ids, whatever they are called, unless the model is one that takes images."""
+    if not any(atom.role is Role.DATA and atom.dtype is None for atom in value.atoms):
+        return False
+    if "text_encoder" in f"{module.label} {ast.unparse(node.func)}":
+        return True
+    detail = module.detail
+    return not name and isinstance(detail, LibraryModel) and not takes_images(detail.name)
 
 
 def _is_label(name: str, node: ast.expr) -> bool:

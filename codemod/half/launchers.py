@@ -12,6 +12,8 @@ from ..source.project import Project
 
 HOLDING = ("deepspeed", "fsdp", "FSDP")
 """Words of launchers' files and of launch lines by which the weights get float32 copies."""
+STARTED = ("ccelerat", "Trainer", "TrainingArguments")
+"""Words of scripts whose launcher may hold the weights without a word in the code."""
 PLAIN = ("--multi_gpu", "--multi-gpu")
 """The flag with which accelerate asks no configuration of the user for DeepSpeed or FSDP."""
 LAUNCHES = (FileKind.SHELL, FileKind.NOTEBOOK)
@@ -37,9 +39,18 @@ def is_held(project: Project, module: ModuleNames, *launchers: str) -> bool:
 
 
 def says_held(module: ModuleNames) -> bool:
-    """Whether a script speaks of DeepSpeed or FSDP otherwise than as an option that is off by default."""
-    said = _counted(module.document.text)
-    return said > 0 and said > sum(map(_counted, _switched_off(module)))
+    """Whether a script speaks of DeepSpeed or FSDP otherwise than as an option that is off by default.
+
+    Docstrings and comments count in scripts that accelerate or a trainer may start, which need not name either in code.
+    """
+    text = module.document.text
+    if not _counted(text):
+        return False
+    if not any(word in text for word in STARTED):
+        text = ast.unparse(module.tree)
+        remarks = (item.value for item in module.of_type(ast.Expr) if isinstance(item.value, ast.Constant))
+        return _counted(text) > sum(map(_counted, (*map(ast.unparse, remarks), *_switched_off(module))))
+    return _counted(text) > sum(map(_counted, _switched_off(module)))
 
 
 def _counted(text: str) -> int:

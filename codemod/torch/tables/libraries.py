@@ -82,6 +82,11 @@ IMAGE_DATASETS = tuple(
 """Give pairs of what ``transform`` makes of an image, and a label (torchvision 0.25)."""
 SAMPLING = ("Subset", "random_split")
 """Of ``torch.utils.data``: datasets whose samples are those of another one, and lists of these."""
+TAKE_IMAGES = (
+    "*Autoencoder*", "*VAE", "UNet*", "ControlNet*", "*Transformer2DModel", "*Transformer3DModel",
+    "*Vision*", "*Image*", "vae", "ae", "unet", "transformer", "controlnet", "image_encoder",
+)  # fmt: skip
+"""Classes of models, and names they are kept under, whose first argument is an image or its latents, not token ids."""
 MODEL_NAMES = ("vae", "ae", "unet", "transformer", "text_encoder", "controlnet", "image_encoder", "prior")
 """Names under which code keeps models of diffusers and transformers that it did not build itself."""
 MODEL_PARAMETERS = ("model", "unet", "vae", "transformer", "text_encoder", "controlnet", "net", "encoder", "decoder")
@@ -162,6 +167,11 @@ OUTPUT_CLASSES = ("transformers.*Output*", "diffusers.*Output*", "types.SimpleNa
 def is_output_class(name: str) -> bool:
     """Whether a class, by its qualified name, keeps its keywords as attributes."""
     return any(fnmatchcase(name, pattern) for pattern in OUTPUT_CLASSES)
+
+
+def takes_images(name: str) -> bool:
+    """Whether a model, by its class or the name it is kept under, takes an image or its latents first."""
+    return any(fnmatchcase(name.lstrip("_").rstrip("_0123456789"), pattern) for pattern in TAKE_IMAGES)
 
 
 def library_object(name: str) -> LibraryObject | None:
