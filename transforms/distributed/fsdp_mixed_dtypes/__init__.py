@@ -7,7 +7,8 @@ integer dtype tensors` (FSDP1), `FSDP expects uniform original parameter dtype` 
 same dtype` behind a policy of the wrong class,
 `TypeError: ... unexpected keyword argument 'buffer_dtype'`, `ValueError: Invalid mixed precision policy` (accelerate).
 Or nothing is raised: parameters are rounded to float16 and then to bfloat16, bfloat16 gradients overflow while they are
-summed in float16, and with a plain GradScaler some ranks skip a step that the others take.
+summed in float16, and with a plain GradScaler some ranks skip a step that the others take. A policy that no wrapper
+gets casts nothing: the run needs the memory and the time of the dtype that the weights have.
 
 ## Why
 
@@ -37,7 +38,7 @@ of FSDP1.
 `reduce_dtype` or `buffer_dtype` float32, `param_dtype` float32 with 16-bit reduction, float16 parameters reduced in
 bfloat16; dtypes chosen at run time; a plain GradScaler with FSDP2, `NO_SHARD`, or beside a ShardedGradScaler for the
 sharded case; parts that an `auto_wrap_policy` may wrap apart, or that get a dtype again before the model is sharded;
-4-bit storage in projects without FSDP.
+4-bit storage in projects without FSDP; policies in float32, or of a file in which any call is passed a policy.
 """
 
 from __future__ import annotations
