@@ -26,25 +26,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.flow.frame import Meeting
 from ...codemod.model import Finding, Rule
 from ...codemod.source.project import Project
 from .casts import operand_fix
-from .clashes import Family, clashes, evidence, name_of
+from .clashes import Family, clashes, name_of, told
 from .seen_clashes import seen_message
 
 
 def check(project: Project) -> Iterator[Finding]:
     for meeting in clashes(project, Family.ATTENTION):
-        yield _finding(project, meeting)
-
-
-def _finding(project: Project, meeting: Meeting) -> Finding:
-    met = f"{name_of(meeting.odd.node)} is float32 and meets {name_of(meeting.meant.node)}: attention never promotes"
-    message = seen_message(meeting) or met
-    fix = operand_fix(project, meeting)
-    fixes = [fix] if fix is not None else []
-    return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes)
+        odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
+        message = seen_message(meeting) or f"{odd} is float32 and meets {meant}: attention never promotes"
+        yield told(rule, project, meeting, message, [operand_fix(project, meeting)])
 
 
 rule = Rule.of("PF213", check)

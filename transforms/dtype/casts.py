@@ -15,8 +15,8 @@ from ...codemod.proof.proving import proved
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from .clashes import followers
-from .other_casts import MOVING, is_device
 from .proved_casts import is_tensor, needs_of_cast
+from .surroundings import MOVING, is_device
 
 BUILTINS = ("next", "getattr")
 """Functions that need no import, in the spellings of a dtype."""

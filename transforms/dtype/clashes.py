@@ -15,19 +15,27 @@ from ...codemod.flow.seen_meetings import place_seen, seen_meetings
 from ...codemod.half.atom_places import atom_places, chain_of, distinct, may_be_chosen, step_places, steps_can_run
 from ...codemod.half.enclosed import can_be_inside
 from ...codemod.half.half_runs import HalfRun, half_runs
-from ...codemod.model import Place
+from ...codemod.model import Finding, Fix, Place, Rule
 from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.purpose.runs import Run, is_switched_on, runs_of
+from ...codemod.python.arguments import receiver_of
 from ...codemod.python.caught import is_caught
-from ...codemod.python.names import ModuleNames
+from ...codemod.python.names import ModuleNames, last_name
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP32, HALVES, Dtype
 from ...codemod.torch.tables.operations import keeps_dtype
-from .follows import is_cast_to_the_other, is_only_for_prepared, readers
-from .islands import is_on_purpose
-from .other_casts import MOVING, is_cast_below, is_cast_on_the_way, is_device
 from .recast_elsewhere import is_given_in_float32, is_recast_elsewhere
+from .surroundings import (
+    MOVING,
+    is_cast_below,
+    is_cast_on_the_way,
+    is_cast_to_the_other,
+    is_device,
+    is_on_purpose,
+    is_only_for_prepared,
+    readers,
+)
 
 
 class Family(Enum):
@@ -61,7 +69,8 @@ def followers(project: Project, meeting: Meeting) -> tuple[Meeting, ...]:
 
 
 def _mistakes(project: Project) -> tuple[Meeting, ...]:
-    found = {(each.node, each.odd.node): each for each in _seen(project)}
+    seen = (each for each in seen_meetings(project) if project.is_checked(each.module.path))
+    found = {(each.node, each.odd.node): each for each in seen}
     at_seen = {node for node, _ in found}
     for meeting in meetings(project):
         key = (meeting.node, meeting.odd.node)
@@ -96,11 +105,6 @@ def _take(found: dict[tuple[ast.expr, ast.expr], Meeting], key: tuple[ast.expr, 
     known = found.setdefault(key, meeting)
     if known.is_only_seen:
         found[key] = replace(meeting, seen=known.seen)
-
-
-def _seen(project: Project) -> Iterator[Meeting]:
-    """What a rehearsal saw raise, in the files that are checked."""
-    return (each for each in seen_meetings(project) if project.is_checked(each.module.path))
 
 
 def _followers(project: Project) -> dict[Meeting, tuple[Meeting, ...]]:
@@ -271,8 +275,7 @@ def is_mistake(meeting: Meeting) -> bool:
 
 def _is_entry_or_loss(meeting: Meeting) -> bool:
     """``self(inputs)`` in a training step, whose class casts its own inputs; losses are float32 and hold no weights."""
-    called = meeting.meant.node
-    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    name = last_name(meeting.meant.node)
     return name == "self" or any(word in name.lower() for word in LOSSES)
 
 
@@ -288,20 +291,20 @@ def _is_deliberate(meeting: Meeting) -> bool:
     A functional call with the class's own weight beside it (``F.layer_norm(x.float(), ..., self.weight)``) shows that
     the weights were forgotten.
     """
-    if meeting.operation == "module":
-        return is_written_cast(meeting.odd.node)
     return meeting.operation not in NORMS and is_written_cast(meeting.odd.node)
 
 
 def is_written_cast(node: ast.expr) -> bool:
     """Whether the operand itself is a cast: ``x.float()``, ``x.to(torch.float32)``."""
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)) or node.func.attr not in (
-        "float",
-        "to",
-    ):
+    if not isinstance(node, ast.Call) or receiver_of(node, "float", "to") is None:
         return False
     given = [*node.args, *(item.value for item in node.keywords if item.arg not in MOVING)]
-    return node.func.attr == "float" or any(not is_device(item) for item in given)
+    return last_name(node.func) == "float" or any(not is_device(item) for item in given)
+
+
+def told(rule: Rule, project: Project, meeting: Meeting, message: str, fixes: Iterable[Fix | None]) -> Finding:
+    """The finding of a rule where two dtypes meet."""
+    return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes)
 
 
 def evidence(project: Project, meeting: Meeting) -> tuple[Place, ...]:

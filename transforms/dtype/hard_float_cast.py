@@ -43,22 +43,16 @@ from ...codemod.proof.needs import Known
 from ...codemod.proof.verdicts import Trusted
 from ...codemod.source.project import Project
 from .casts import maker_of, norm_weights_fix, operand_fix, producer_fix
-from .clashes import NORMS, Family, clashes, evidence, is_written_cast, name_of
+from .clashes import NORMS, Family, clashes, is_written_cast, name_of, told
 from .seen_clashes import seen_message
 
 
 def check(project: Project) -> Iterator[Finding]:
     for meeting in clashes(project, Family.CAST):
-        yield _finding(project, meeting)
-
-
-def _finding(project: Project, meeting: Meeting) -> Finding:
-    return rule.at(meeting.module, meeting.node, _message(meeting), evidence(project, meeting), fixes(project, meeting))
+        yield told(rule, project, meeting, seen_message(meeting) or _message(meeting), fixes(project, meeting))
 
 
 def _message(meeting: Meeting) -> str:
-    if seen := seen_message(meeting):
-        return seen
     odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
     if meeting.odd.node is meeting.meant.node:
         return f"{odd} is float32 on one path and can be 16-bit on another: this raises outside of autocast"
@@ -67,26 +61,21 @@ def _message(meeting: Meeting) -> str:
     return f"{odd} is float32 here and meets {meant}, which can be 16-bit: this raises outside of autocast"
 
 
-def fixes(project: Project, meeting: Meeting) -> list[Fix]:
+def fixes(project: Project, meeting: Meeting) -> list[Fix | None]:
     """The weights of a norm that is computed in float32 follow; a value widened by accident is cast where it was."""
     trusted = Trusted("PF203", certain=meeting.seen is not None)
     if meeting.operation in NORMS and is_written_cast(meeting.odd.node):
-        found = [norm_weights_fix(project, meeting)]
-    elif meeting.odd.atom.mixture is not None:
-        found = [producer_fix(project, meeting, _not_asked_for(meeting)), operand_fix(project, meeting, trusted)]
-    else:
-        # where some program opens autocast, it may compute this very layer in float32, which the cast would take away
-        alone = not (meeting.certain and open_region(project) is not None)
-        found = [
-            operand_fix(project, meeting, Known(alone, "autocast may compute this very layer in float32"), trusted),
-            producer_fix(project, meeting, Known(False, "the cast to float32 may be meant for what stands between")),
-        ]
-    return [fix for fix in found if fix is not None]
-
-
-def _not_asked_for(meeting: Meeting) -> Known:
-    """``dtype=torch.float32`` is a decision, and seldom the only operand that was made so."""
-    return Known(not isinstance(maker_of(meeting), ast.Attribute), "float32 is asked for where it is made")
+        return [norm_weights_fix(project, meeting)]
+    if meeting.odd.atom.mixture is not None:
+        # ``dtype=torch.float32`` is a decision, and seldom the only operand that was made so
+        own = Known(not isinstance(maker_of(meeting), ast.Attribute), "float32 is asked for where it is made")
+        return [producer_fix(project, meeting, own), operand_fix(project, meeting, trusted)]
+    # where some program opens autocast, it may compute this very layer in float32, which the cast would take away
+    alone = not (meeting.certain and open_region(project) is not None)
+    return [
+        operand_fix(project, meeting, Known(alone, "autocast may compute this very layer in float32"), trusted),
+        producer_fix(project, meeting, Known(False, "the cast to float32 may be meant for what stands between")),
+    ]
 
 
 rule = Rule.of("PF203", check)

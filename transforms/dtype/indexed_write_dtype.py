@@ -33,9 +33,10 @@ from ...codemod.flow.frame import Meeting, place_of
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.proof.needs import SameResult
 from ...codemod.proof.proving import proved
+from ...codemod.python.arguments import receiver_of
 from ...codemod.source.project import Project
 from .casts import cast_operation
-from .clashes import Family, clashes, evidence, name_of
+from .clashes import Family, clashes, name_of, told
 from .seen_clashes import rests_on_sight
 
 INDEXED = ("index_", "scatter", "masked_scatter", "put")
@@ -45,29 +46,19 @@ INDEXED = ("index_", "scatter", "masked_scatter", "put")
 def check(project: Project) -> Iterator[Finding]:
     for meeting in clashes(project, Family.WRITE):
         if meeting.operation.startswith(INDEXED):
-            yield _finding(project, meeting)
-
-
-def _finding(project: Project, meeting: Meeting) -> Finding:
-    written, destination = _sides(meeting)
-    message = (
-        f"{name_of(written)} is written into {name_of(destination)} through an index: "
-        "this raises when their dtypes differ, also under autocast"
-    )
-    fix = _fix(project, meeting, written, destination)
-    fixes = [fix] if fix is not None else []
-    return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes)
+            written, destination = _sides(meeting)
+            said = f"{name_of(written)} is written into {name_of(destination)} through an index"
+            message = f"{said}: this raises when their dtypes differ, also under autocast"
+            yield told(rule, project, meeting, message, [_fix(project, meeting, written, destination)])
 
 
 def _sides(meeting: Meeting) -> tuple[ast.expr, ast.expr]:
     """What is written, and into what."""
     node = meeting.node
     first, second = meeting.odd.node, meeting.meant.node
-    destination = None
-    if isinstance(node, ast.Subscript):
-        destination = node.value
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.value in (first, second):
-        destination = node.func.value
+    destination = node.value if isinstance(node, ast.Subscript) else None
+    if (owner := receiver_of(node)) in (first, second):
+        destination = owner
     elif isinstance(node, ast.Call) and node.args:
         destination = node.args[0]
     return (second, first) if destination is first else (first, second)

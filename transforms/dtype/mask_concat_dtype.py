@@ -35,10 +35,12 @@ from ...codemod.flow.lattice import Made
 from ...codemod.half.atom_places import chain_of
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.proof.needs import Known
+from ...codemod.python.arguments import receiver_of
+from ...codemod.python.names import last_name
 from ...codemod.source.project import Project
 from .casts import operand_fix, producer_fix
-from .clashes import Family, clashes, evidence, name_of
-from .follows import readers
+from .clashes import Family, clashes, name_of, told
+from .surroundings import readers
 
 COUNTING = (".sum(", ".cumsum(", ".mean(", "torch.sum(", "torch.cumsum(", "torch.mean(", "count", "length")
 EXACT = ("zeros", "ones", "empty", "eye", "new_zeros", "new_ones")
@@ -48,36 +50,30 @@ EXACT = ("zeros", "ones", "empty", "eye", "new_zeros", "new_ones")
 def check(project: Project) -> Iterator[Finding]:
     for meeting in clashes(project, Family.JOIN):
         if not is_cast_afterwards(meeting):
-            yield _finding(project, meeting)
+            yield told(rule, project, meeting, _message(meeting), fixes(project, meeting))
 
 
 def is_cast_afterwards(meeting: Meeting) -> bool:
     """``torch.cat([...]).to(dtype)``: the result gets its dtype at once, here or where its name is used next."""
     read = readers(meeting)
-    return bool(read) and all(_is_cast(meeting.module.parents.get(node)) for node in read)
+    asked = [getattr(meeting.module.parents.get(node), "attr", "") for node in read]
+    return bool(read) and all(name in ("to", "type_as", "half", "bfloat16", "float", "shape") for name in asked)
 
 
-def _is_cast(parent: ast.AST | None) -> bool:
-    return isinstance(parent, ast.Attribute) and parent.attr in ("to", "type_as", "half", "bfloat16", "float", "shape")
-
-
-def _finding(project: Project, meeting: Meeting) -> Finding:
+def _message(meeting: Meeting) -> str:
     odd = name_of(meeting.odd.node)
     if meeting.odd.node is meeting.meant.node:
         text = f"{odd} is float32 on one path and has the project's dtype on the other"
     else:
         text = f"{odd} is float32 beside {name_of(meeting.meant.node)}"
-    message = f"{text}: the concatenation is promoted to float32, and the next 16-bit layer raises"
-    return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes(project, meeting))
+    return f"{text}: the concatenation is promoted to float32, and the next 16-bit layer raises"
 
 
-def fixes(project: Project, meeting: Meeting) -> list[Fix]:
+def fixes(project: Project, meeting: Meeting) -> list[Fix | None]:
     """Make the operand in the right dtype where its maker is a constant or a branch; else cast it here."""
     exact = Known(_holds_exact_values(meeting), "its values may be rounded to 16 bits")
     found = [operand_fix(project, meeting, exact), producer_fix(project, meeting, exact)]
-    if meeting.odd.atom.made is Made.FACTORY:
-        found.reverse()
-    return [fix for fix in found if fix is not None]
+    return found[::-1] if meeting.odd.atom.made is Made.FACTORY else found
 
 
 def _holds_exact_values(meeting: Meeting) -> bool:
@@ -88,8 +84,7 @@ def _holds_exact_values(meeting: Meeting) -> bool:
     maker = steps[0].node if steps else None
     if not isinstance(maker, ast.Call):
         return False
-    name = maker.func.attr if isinstance(maker.func, ast.Attribute) else getattr(maker.func, "id", "")
-    return name in EXACT or (name == "float" and isinstance(getattr(maker.func, "value", None), ast.Compare))
+    return last_name(maker.func) in EXACT or isinstance(receiver_of(maker, "float"), ast.Compare)
 
 
 def _counts(meeting: Meeting, node: ast.expr) -> bool:

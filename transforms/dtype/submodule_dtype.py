@@ -55,7 +55,7 @@ from ...codemod.source.project import Project
 from ...codemod.torch.api import CASTS
 from ...codemod.torch.dtypes import HALVES
 from .casts import module_fix, operand_fix, producer_fix
-from .clashes import Family, clashes, evidence, name_of
+from .clashes import Family, clashes, name_of, told
 from .seen_clashes import seen_message
 
 WIDENING = ("float", "to")
@@ -69,18 +69,12 @@ Holder: TypeAlias = FunctionNode | None
 def check(project: Project) -> Iterator[Finding]:
     for meeting in clashes(project, Family.SUBMODULE):
         if not hang_on_one_test(meeting):
-            yield _finding(project, meeting)
+            message = seen_message(meeting) or _message(meeting)
+            yield told(rule, project, meeting, message, fixes(project, meeting))
     yield from _parts_in_float32(project)
 
 
-def _finding(project: Project, meeting: Meeting) -> Finding:
-    message = _message(meeting)
-    return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes(project, meeting))
-
-
 def _message(meeting: Meeting) -> str:
-    if seen := seen_message(meeting):
-        return seen
     odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
     if meeting.odd.node is meeting.meant.node:
         return f"{odd} has the project's dtype on one path; on the other it is fed to the model as the data came"
@@ -93,14 +87,11 @@ def _message(meeting: Meeting) -> str:
     return f"{odd} is float32 and is fed to {meant}, which can be 16-bit: this raises"
 
 
-def fixes(project: Project, meeting: Meeting) -> list[Fix]:
+def fixes(project: Project, meeting: Meeting) -> list[Fix | None]:
     if meeting.odd.atom.made is Made.MODULE and meeting.meant.atom.made is not Made.AUTOCAST:
-        found = [module_fix(project, meeting)]
-    elif meeting.odd.atom.made is Made.TABLE or meeting.odd.node is meeting.meant.node:
-        found = [producer_fix(project, meeting), operand_fix(project, meeting)]
-    else:
-        found = [operand_fix(project, meeting)]
-    return [fix for fix in found if fix is not None]
+        return [module_fix(project, meeting)]
+    made = meeting.odd.atom.made is Made.TABLE or meeting.odd.node is meeting.meant.node
+    return [producer_fix(project, meeting) if made else None, operand_fix(project, meeting)]
 
 
 # --- casts under the same test ----------------------------------------------------------------------------------------
