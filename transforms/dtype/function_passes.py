@@ -58,8 +58,12 @@ def looks_after_itself(function: CustomFunction) -> bool:
 
 def compares_dtypes(node: ast.AST) -> bool:
     """Whether some comparison in ``node`` reads a dtype: it knows that there can be several."""
-    compared = (item for item in ast.walk(node) if isinstance(item, ast.Compare))
-    return any(isinstance(item, ast.Attribute) and item.attr == "dtype" for one in compared for item in ast.walk(one))
+    return any(isinstance(item, ast.Compare) and reads_dtype(item) for item in ast.walk(node))
+
+
+def reads_dtype(node: ast.AST) -> bool:
+    """Whether a dtype is read somewhere in ``node``."""
+    return any(isinstance(item, ast.Attribute) and item.attr == "dtype" for item in ast.walk(node))
 
 
 def _is_decorator(function: CustomFunction, node: ast.AST) -> bool:

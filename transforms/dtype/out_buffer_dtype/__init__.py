@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ....codemod.model import Edit, Finding, Place, Rule
+from ....codemod.model import Finding, Place, Rule
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.proved_reach import is_reached
@@ -64,12 +64,11 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _finding(project: Project, mismatch: Mismatch, places: Iterable[Place] = ()) -> Finding:
-    module = mismatch.module
-    evidence = [module.place(node, text) for node, text in mismatch.evidence]
-    edits = [Edit(module.path, item) for item in mismatch.operations]
     why = SameResult("what is written has no effect where both have one dtype; else the operation raises")
-    fixes = [proved(project, mismatch.fix, _MESSAGES[mismatch.fix], edits, why)] if edits else []
-    return rule.at(module, mismatch.node, mismatch.message, [*evidence, *places], fixes)
+    name, edits = mismatch.fix, mismatch.edits
+    fixes = [proved(project, name, _MESSAGES[name], edits, why)] if edits else []
+    evidence = (*mismatch.evidence, *places, *mismatch.casts)
+    return rule.at(mismatch.module, mismatch.node, mismatch.message, evidence, fixes)
 
 
 rule = Rule.of("PF205", check)

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....codemod.flow.analysis import Interpretation, flow_of
 from ....codemod.flow.frame import ASSUMED, Autocasting, AutocastState, Product
-from ....codemod.flow.lattice import Made, Role, Value
-from ....codemod.half.half_runs import weights_in_half
-from ....codemod.model import Operation, Place, SetArgument
+from ....codemod.flow.lattice import UNKNOWN_VALUE, Kind, Made, Role, Value
+from ....codemod.half.half_runs import HalfRun, weights_in_half
+from ....codemod.model import Edit, Place
 from ....codemod.purpose.checked import checked_code
 from ....codemod.purpose.runs import runs_of
 from ....codemod.python.bindings import only_value
-from ....codemod.python.names import FunctionNode, ModuleNames, resolve
+from ....codemod.python.callers import callers_of
+from ....codemod.python.functions import class_of
+from ....codemod.python.names import FunctionNode, ModuleNames, modules_with, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in, is_float32_island
 from ....codemod.torch.dtypes import HALVES
 from ....codemod.torch.tables.operations import OPERATIONS, operation
 from ....codemod.torch.tables.policies import policy_of
-from .handed_in import handed_to
-from .saved_buffers import Mismatch, asks_for_dtype, cast_to_target, compares_dtype
+from ..custom_functions import CustomFunction, custom_functions
+from ..function_passes import reads_dtype
+from .saved_buffers import Mismatch, asks_for_dtype, cast_to_target
 
 WITH_OUT = tuple(name for name in OPERATIONS if policy_of(name, "cuda") == "lower")
 """With ``out=`` autocast leaves these alone."""
@@ -32,6 +35,10 @@ OUT = tuple(f"{before}out{after}=" for before in " (," for after in ("", " "))
 LOW, HALVED, FULL = "low", "halved", "float32"
 VAGUE = {LOW, HALVED}
 """16-bit for certain, but either type: under autocast, or like the weights of a model that is cast to 16 bits."""
+MAX_SITES = 8
+"""Calls whose arguments are looked at; each is one more interpretation of the function."""
+MAX_DEPTH = 1
+"""A helper of a pass, and the call of that pass."""
 SAID = {LOW: "16-bit (computed under autocast)", HALVED: "16-bit where the model is cast"}
 
 
@@ -60,19 +67,14 @@ def _in_function(
     state = ASSUMED if on else AutocastState(Autocasting.MAYBE)
     done = flow_of(project).observed(module, function, state)
     found = list(_mismatches(project, module, done))
-    yield from ((item, (*places, *_casts(project, item))) for item in found)
+    yield from ((item, places) for item in found)
     if not on:
         known = {item.node for item in found}
         for handed in handed_to(project, module, function, state):
             for item in _mismatches(project, module, flow_of(project).observed(module, function, state, handed.names)):
                 if item.node not in known:
                     known.add(item.node)
-                    yield item, (handed.place, *_casts(project, item))
-
-
-def _casts(project: Project, mismatch: Mismatch) -> tuple[Place, ...]:
-    """What casts the model that makes an operand 16-bit."""
-    return tuple(weights_in_half(project)[item].cast for item in mismatch.halved)
+                    yield item, (handed.place,)
 
 
 def _mismatches(project: Project, module: ModuleNames, done: Interpretation) -> Iterator[Mismatch]:
@@ -90,9 +92,7 @@ def _starts_under_autocast(
     for item in autocasts_in(project, module):
         if item.node in function.decorator_list:
             on = not is_float32_island(project, item)
-            return on, (
-                Place(module.document.path, module.document.span(item.node), "runs under autocast"),
-            ) if on else ()
+            return on, (module.place(item.node, "runs under autocast"),) if on else ()
     owner = module.scope_of(function)
     if function.name != "forward" or not isinstance(owner.node, ast.ClassDef):
         return False, ()
@@ -111,11 +111,10 @@ def _mismatch(project: Project, module: ModuleNames, product: Product) -> Mismat
     pairs = [(first, second) for first in operands for second in operands if kinds.clash(first[1], second[1])]
     if not odd and not pairs:
         return None
-    if isinstance(node, ast.IfExp) and compares_dtype(node.test):
+    if isinstance(node, ast.IfExp) and reads_dtype(node.test):
         return None
-    fix, operations = _fix(project, module, product, operands, kinds)
     shown = list({kinds.of(value): (item, value) for item, value in reversed(odd or pairs[0])}.values())
-    evidence = [(item, f"{kinds.said(value)} here") for item, value in shown]
+    halved = [value.only.symbol for _, value in shown if value.only is not None and kinds.of(value) == HALVED]
     form = f"{ast.unparse(node)}.{product.operation}" if product.in_place else "out="
     return Mismatch(
         module,
@@ -123,10 +122,9 @@ def _mismatch(project: Project, module: ModuleNames, product: Product) -> Mismat
         f"{form} needs tensors of one dtype, and autocast does not cast for it: "
         + (f"{ast.unparse(node)} is {kinds.said(held)}, " if odd else "")
         + " and ".join(f"{ast.unparse(item)[:40]} is {kinds.said(value)}" for item, value in shown[:2]),
-        tuple(evidence),
-        fix if operations else "",
-        operations,
-        tuple(value.only.symbol for _, value in shown if value.only is not None and kinds.of(value) == HALVED),
+        tuple(module.place(item, f"{kinds.said(value)} here") for item, value in shown),
+        *_fix(project, module, product, operands, kinds),
+        tuple(kinds.halved[symbol].cast for symbol in halved),
     )
 
 
@@ -134,7 +132,7 @@ def _mismatch(project: Project, module: ModuleNames, product: Product) -> Mismat
 class _Kinds:
     """What tensors are for certain; ``halved``: the symbols of weights that some program casts to 16 bits."""
 
-    halved: Collection[str]
+    halved: Mapping[str, HalfRun]
 
     def of(self, value: Value) -> str:
         """What the tensor is for certain; "" where that is not known."""
@@ -162,7 +160,8 @@ def _fix(
     product: Product,
     operands: Sequence[tuple[ast.expr, Value]],
     kinds: _Kinds,
-) -> tuple[str, tuple[Operation, ...]]:
+) -> tuple[str, tuple[Edit, ...]]:
+    """The name of the fix and its edits; none where it cannot be made."""
     if product.target is None:
         return "", ()
     target, held = product.target
@@ -175,7 +174,7 @@ def _fix(
     if made is None or len({kinds.of(value) for _, value in operands}) != 1 or kinds.of(held) != FULL:
         return "", ()
     name = next((item for item, _ in operands if isinstance(item, ast.Name) and _is_older(module, item, made)), None)
-    return ("dtype", (SetArgument(module.document.span(made), "dtype", f"{name.id}.dtype"),)) if name else ("", ())
+    return ("dtype", (module.set_argument(made, "dtype", f"{name.id}.dtype"),)) if name else ("", ())
 
 
 def _made_here(project: Project, module: ModuleNames, node: ast.expr) -> ast.Call | None:
@@ -193,3 +192,65 @@ def _is_older(module: ModuleNames, name: ast.Name, made: ast.Call) -> bool:
     """Whether the operand has its value before the buffer is made, and keeps it."""
     lines = [getattr(item.node, "lineno", 0) for item in module.scope_of(name).lookup(name.id)]
     return bool(lines) and max(lines) < made.lineno
+
+
+# --- what callers pass: there the dtype of a buffer is known ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Handed:
+    """One call of a function: what its parameters hold there, and what a report says of it."""
+
+    names: Mapping[str, Value]
+    place: Place
+
+
+def handed_to(
+    project: Project, module: ModuleNames, function: FunctionNode, state: AutocastState, depth: int = 0
+) -> Iterator[Handed]:
+    """The calls that hand over at least one tensor of known dtype, from callers that open no region of their own."""
+    for caller, call, arguments in _calls(project, module, function):
+        if any(True for _ in autocasts_in(project, caller)):
+            continue  # whether the call stands inside of it decides everything
+        place = caller.place(call, f"{function.name} is called with these here")
+        for done in _runs(project, caller, call, state, depth):
+            values = {name: done.record.values.get(node, UNKNOWN_VALUE) for name, node in arguments.items()}
+            known = {name: value for name, value in values.items() if value.kind is Kind.TENSOR and value.atoms}
+            if known:
+                yield Handed(known, place)
+
+
+def _runs(
+    project: Project, caller: ModuleNames, call: ast.Call, state: AutocastState, depth: int
+) -> Iterator[Interpretation]:
+    """What the caller did, for itself, and then as it is called."""
+    holder, analysis = caller.scope_of(call).function.node, flow_of(project)
+    if isinstance(holder, FunctionNode):
+        yield analysis.observed(caller, holder, state)
+        if depth < MAX_DEPTH:
+            for handed in handed_to(project, caller, holder, state, depth + 1):
+                yield analysis.observed(caller, holder, state, handed.names)
+
+
+def _calls(
+    project: Project, module: ModuleNames, function: FunctionNode
+) -> Iterator[tuple[ModuleNames, ast.Call, dict[str, ast.expr]]]:
+    owner = next((item for item in custom_functions(project) if item.forward is function), None)
+    if owner is not None:
+        yield from _applications(project, owner)
+        return
+    for site in callers_of(project, module, function).sites[:MAX_SITES]:
+        yield site.module, site.call, site.target.arguments(site.call)
+
+
+def _applications(
+    project: Project, function: CustomFunction
+) -> Iterator[tuple[ModuleNames, ast.Call, dict[str, ast.expr]]]:
+    """``Name.apply(a, b)`` is the call of ``forward(ctx, a, b)``."""
+    for module in modules_with(project, (f"{function.name}.apply",)):
+        for call in module.calls_by_name.get("apply", [])[:MAX_SITES]:
+            receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+            found = class_of(project, module, receiver) if isinstance(receiver, ast.Name) else None
+            is_spread = any(isinstance(item, ast.Starred) for item in call.args)
+            if found is not None and found[1].node is function.node and not is_spread:
+                yield module, call, dict(zip((item.arg for item in function.inputs), call.args, strict=False))

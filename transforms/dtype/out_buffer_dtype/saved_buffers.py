@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....codemod.flow.autograd import Passes, differ, input_of
 from ....codemod.flow.frame import Product
 from ....codemod.flow.lattice import Atom, Kind, Role, Value
-from ....codemod.model import Operation, ReplaceExpression
+from ....codemod.model import Edit, Place
 from ....codemod.purpose.runs import runs_around
 from ....codemod.python.bindings import only_value
 from ....codemod.python.names import ModuleNames, attribute_chain
@@ -18,7 +18,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.tables.operations import keeps_dtype
 from ....codemod.torch.tables.policies import policy_of
 from ..custom_functions import CustomFunction
-from ..function_passes import passes_of
+from ..function_passes import passes_of, reads_dtype
 
 MAX_EVIDENCE = 20
 
@@ -31,12 +31,13 @@ class Mismatch:
     node: ast.expr
     """What to point at."""
     message: str
-    evidence: tuple[tuple[ast.AST, str], ...]
-    fix: str = ""
-    """The name of the fix: ``guard``, ``cast``, ``dtype``; empty for none."""
-    operations: tuple[Operation, ...] = ()
-    halved: tuple[str, ...] = ()
-    """The symbols of weights that make an operand 16-bit because a program casts the model."""
+    evidence: tuple[Place, ...]
+    fix: str
+    """The name of the fix: ``guard``, ``cast``, ``dtype``."""
+    edits: tuple[Edit, ...] = ()
+    """Empty where there is no fix."""
+    casts: tuple[Place, ...] = ()
+    """What casts the model whose weights make an operand 16-bit."""
 
 
 def in_backward(project: Project, function: CustomFunction) -> Iterator[Mismatch]:
@@ -44,7 +45,7 @@ def in_backward(project: Project, function: CustomFunction) -> Iterator[Mismatch
     if not any(isinstance(node, ast.Call) and _may_write(node) for node in ast.walk(function.backward)):
         return
     found = list(_mismatches(project, function))
-    if found and _can_run_under_autocast(project, function):
+    if found and (function.forward_amp is not None or runs_around(project, function.module, function.node)):
         yield from found
 
 
@@ -78,18 +79,9 @@ def _may_write(node: ast.Call) -> bool:
     return in_place or any(item.arg == "out" for item in node.keywords)
 
 
-def _can_run_under_autocast(project: Project, function: CustomFunction) -> bool:
-    return function.forward_amp is not None or bool(runs_around(project, function.module, function.node))
-
-
 def asks_for_dtype(module: ModuleNames, node: ast.AST) -> bool:
-    """Whether a condition around the place compares dtypes."""
-    return any(compares_dtype(guard.test) for guard in guards(module, node))
-
-
-def compares_dtype(test: ast.expr) -> bool:
-    """Whether an expression reads a dtype."""
-    return any(isinstance(item, ast.Attribute) and item.attr == "dtype" for item in ast.walk(test))
+    """Whether a condition around the place reads a dtype."""
+    return any(reads_dtype(guard.test) for guard in guards(module, node))
 
 
 # --- out=<a saved input> ----------------------------------------------------------------------------------------------
@@ -112,31 +104,29 @@ def _reused(function: CustomFunction, passes: Passes, product: Product) -> Misma
         return None
     moved = [node for node, value in product.operands if atom not in value.atoms and _is_moved(value)]
     buffer = _buffer(function.module, expression)
-    if not moved or (buffer is not None and buffer.test is not None and compares_dtype(buffer.test)):
+    if not moved or (buffer is not None and buffer.test is not None and reads_dtype(buffer.test)):
         return None
-    name = buffer.tensor.id if buffer is not None else ast.unparse(expression)
-    operation = _guarded(function.module, product.node, buffer, moved) if buffer is not None else None
+    name, module = buffer.tensor.id if buffer is not None else ast.unparse(expression), function.module
+    edit = _guarded(module, product.node, buffer, moved) if buffer is not None else None
+    saved = input_of(function.forward, atom)
+    parameter = next((item for item in function.inputs if item.arg == saved), function.forward)
     return Mismatch(
-        function.module,
+        module,
         product.node,
         f"the product is written into the saved input {name}, which keeps its own dtype: under autocast the gradient "
         "is 16-bit, and 'Expected out tensor to have dtype' stops the backward pass where the input is float32",
         (
-            (_parameter(function, input_of(function.forward, atom)), "comes in here and is saved as it is"),
-            (moved[0], "a product of the gradient"),
+            module.place(parameter, "comes in here and is saved as it is"),
+            module.place(moved[0], "a product of the gradient"),
         ),
-        "guard" if operation is not None else "",
-        (operation,) if operation is not None else (),
+        "guard",
+        (edit,) if edit is not None else (),
     )
 
 
 def _is_moved(value: Value) -> bool:
     """Whether the tensor has the dtype of the gradient, or of a product of it."""
     return any(atom.is_of_gradient or atom.role is Role.AUTOCAST for atom in value.atoms)
-
-
-def _parameter(function: CustomFunction, name: str) -> ast.AST:
-    return next((item for item in function.inputs if item.arg == name), function.forward)
 
 
 def _buffer(module: ModuleNames, node: ast.expr) -> _Buffer | None:
@@ -149,22 +139,17 @@ def _buffer(module: ModuleNames, node: ast.expr) -> _Buffer | None:
     return _buffer(module, value) if isinstance(value, ast.IfExp) else _Buffer(node, node, None)
 
 
-def _guarded(module: ModuleNames, call: ast.Call, buffer: _Buffer, moved: Sequence[ast.expr]) -> Operation | None:
+def _guarded(module: ModuleNames, call: ast.Call, buffer: _Buffer, moved: Sequence[ast.expr]) -> Edit | None:
     """``X if <condition> and X.dtype == df.dtype else None``, where the buffer is chosen."""
     if isinstance(module.parents[call], ast.Expr):
         return None
     operand = next((name for name in map(_named, moved) if name is not None), None)
-    if operand is None or not _is_settled(module, operand, buffer.node, call):
+    if operand is None or not all(_is_settled(module, each, buffer.node, call) for each in (operand, buffer.tensor)):
         return None
-    if not _is_settled(module, buffer.tensor, buffer.node, call):
-        return None
-    document = module.document
     tensor, same = buffer.tensor.id, f"{buffer.tensor.id}.dtype == {operand.id}.dtype"
-    span = document.span(buffer.node)
     if buffer.test is None:
-        return ReplaceExpression(span, (f"{tensor} if {same} else None",))
-    test = document.span(buffer.test)
-    return ReplaceExpression(test, (test, f" and {same}"))
+        return module.replace(buffer.node, f"{tensor} if {same} else None")
+    return module.replace(buffer.test, buffer.test, f" and {same}")
 
 
 def _named(node: ast.expr) -> ast.Name | None:
@@ -198,21 +183,17 @@ def _dequantized(function: CustomFunction, product: Product) -> Mismatch | None:
     others = [name for node, value in product.operands if value.is_of_gradient and (name := _named(node)) is not None]
     if made is None or not (others or product.target[1].is_of_gradient):
         return None
-    module, document = function.module, function.module.document
+    module = function.module
     settled = next((name for name in others if _is_settled(module, name, made, product.node)), None)
-    operations: tuple[Operation, ...] = ()
-    if settled is not None:
-        span = document.span(made)
-        operations = (ReplaceExpression(span, (span, f".to({settled.id}.dtype)")),)
     called = ".".join(attribute_chain(made.func) or ["this"])
     return Mismatch(
         module,
         made,
         f"{called} gives the dtype that the quantization remembers, which need not be that of the gradient: the sum in "
         "place below is not helped by autocast and stops with 'self and mat2 must have the same dtype'",
-        ((product.node, "summed in place here: all three tensors must have one dtype"),),
-        "cast" if operations else "",
-        operations,
+        (module.place(product.node, "summed in place here: all three tensors must have one dtype"),),
+        "cast",
+        (module.replace(made, made, f".to({settled.id}.dtype)"),) if settled is not None else (),
     )
 
 
@@ -233,15 +214,15 @@ def _mixed(function: CustomFunction, product: Product) -> Iterator[Mismatch]:
     if not any(differ(first, second) for first in values for second in values):
         return
     module = function.module
-    operations = cast_to_target(module, target, held, operands)
+    said = ((node, _sentence(function, value)) for node, value in (product.target, *operands))
     yield Mismatch(
         module,
         product.node,
         f"{ast.unparse(target)} and what is summed into it can have two dtypes under autocast, which does not help "
         f"sums in place: {_error(product)} where the inputs are float32",
-        tuple((node, text) for node, value in (product.target, *operands) if (text := _sentence(function, value))),
-        "cast" if operations else "",
-        operations,
+        tuple(module.place(node, text) for node, text in said if text),
+        "cast",
+        cast_to_target(module, target, held, operands),
     )
 
 
@@ -253,10 +234,9 @@ def _error(product: Product) -> str:
 def _together(found: Sequence[Mismatch]) -> Mismatch:
     """The mixed sums of one backward pass as one: they have the same cause."""
     first = found[0]
-    others = tuple((item.node, "the same here") for item in found[1:MAX_EVIDENCE])
-    operations = tuple(operation for item in found for operation in item.operations)
-    evidence = (*first.evidence, *others)
-    return Mismatch(first.module, first.node, first.message, evidence, "cast" if operations else "", operations)
+    others = (item.module.place(item.node, "the same here") for item in found[1:MAX_EVIDENCE])
+    edits = tuple(edit for item in found for edit in item.edits)
+    return replace(first, evidence=(*first.evidence, *others), edits=edits)
 
 
 def _sentence(function: CustomFunction, value: Value) -> str:
@@ -271,11 +251,10 @@ def _sentence(function: CustomFunction, value: Value) -> str:
 
 def cast_to_target(
     module: ModuleNames, target: ast.expr, held: Value, operands: Sequence[tuple[ast.expr, Value]]
-) -> tuple[Operation, ...]:
+) -> tuple[Edit, ...]:
     """Casts of every operand that may differ from the target; none where the target has no plain name."""
     chain = attribute_chain(target)
     if chain is None:
         return ()
-    odd = [node for node, value in operands if value.atoms != held.atoms]
-    spans = [module.document.span(node) for node in odd]
-    return tuple(ReplaceExpression(span, (span, f".to({'.'.join(chain)}.dtype)")) for span in spans)
+    odd = (node for node, value in operands if value.atoms != held.atoms)
+    return tuple(module.replace(node, node, f".to({'.'.join(chain)}.dtype)") for node in odd)
