@@ -51,6 +51,7 @@ def test_the_place_that_an_argument_takes_its_value_from_is_named(tmp_path: Path
         from nets import Net
 
         training = Training()
+        print(training.precision * 2)
         lightning.Trainer(precision=training.precision).fit(Net())
     """
     settings = "from pydantic import BaseModel\n\n\nclass Training(BaseModel):\n    precision: int = 32\n"

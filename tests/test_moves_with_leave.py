@@ -160,12 +160,20 @@ LINES = {
 
 @pytest.mark.parametrize("other", ["", ', "bf16"'])
 @pytest.mark.parametrize(("default", "line"), LINES.values(), ids=LINES)
-def test_a_word_that_the_option_refuses_is_not_written(default: str, line: str, other: str, tmp_path: Path) -> None:
+def test_a_word_that_the_option_refuses_needs_leave(default: str, line: str, other: str, tmp_path: Path) -> None:
     script = line.split()[2]
     code = CHOSEN.replace("DEFAULT", default).replace("OTHER", other)
-    report, runs = moved(tmp_path, all_rules(), {script: code, "run.sh": line, **REQUIRED}, unsafe=True)
+    files = {script: code, "run.sh": line, **REQUIRED}
+    report, runs = moved(tmp_path / "safe", all_rules(), files)
     assert bool(report.changes) == bool(other)
     assert runs["run.sh"].after == ("bf16-mixed" if other else "fp16-mixed")
+    report, runs = moved(tmp_path / "unsafe", all_rules(), files, unsafe=True)
+    assert runs["run.sh"].after == "bf16-mixed"
+    assert other or b'"fp16", "bf16"]' in {item.path: item.after for item in report.changes}[script]
+    more = "args = parser.parse_args()\n    print(args.mixed_precision[2:])"
+    read_again = code.replace("args = parser.parse_args()", more)
+    report, _ = moved(tmp_path / "read", all_rules(), {**files, script: read_again}, unsafe=True)
+    assert bool(report.changes) == bool(other)
 
 
 RESIZED = """

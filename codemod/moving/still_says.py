@@ -18,12 +18,13 @@ from ..source.project import Project
 from ..torch.api import WEIGHT_CASTS
 from ..torch.dtypes import HALVES, Dtype
 from ..trainers.reading.auditing import DOCUMENTED
+from ..trainers.reading.left_open import ELSEWHERE
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.run_code import is_used
 from ..trainers.reading.scopes import AUTO
 from ..trainers.reading.stated_words import dtype_of as written_dtype
 from ..trainers.reading.stated_words import speaks, text_of
-from .left_behind import CODE, SECTION, dtype_of, named_by, other_halves, section_dtype
+from .left_behind import CODE, SECTION, TRUTH, dtype_of, named_by, other_halves, section_dtype
 from .pairs import Pair
 
 WORDS = ("float16", "bfloat16", "half")
@@ -95,10 +96,13 @@ def _names_one(item: Declaration, others: Collection[Dtype]) -> bool:
 
 
 def _is_explained(item: Declaration, is_left: bool) -> bool:
+    is_section = item.key.endswith(SECTION)
+    is_passed = is_section and item.path.endswith(CODE) and item.value.lower() not in (*TRUTH, ELSEWHERE)
     return (
         (bool(item.condition) and not is_left)
         or item.role in EXPLAINED
-        or (" " in item.value and not item.key.endswith(SECTION))
+        or (" " in item.value and not is_section)
+        or (is_passed and not is_left)
     )
 
 

@@ -123,7 +123,8 @@ def _report(
                 continue
             handed = [item for item in member.handed if item.setting is setting]
             if handed:
-                entries += [_handed(member, item, winner, weaker) for item in handed if _is_written(item)]
+                told = [item for item in handed if _is_written(item) and not item.is_of_another]
+                entries += [_handed(member, item, winner, weaker) for item in told]
                 passed = list(_passed_on(member.scope, setting, handed))
                 entries += [RunEntry(each, member.link, "", "") for each in passed]
                 counts = [item.value for item in member.effective_handed if item.setting is setting]
@@ -260,7 +261,7 @@ def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping
     call = setting.place
     declaration = Declaration(
         *(source.path, source.span, member.scope.framework.id, source.key or setting.name),
-        *(setting.key.role, item.value or ELSEWHERE, item.regime or ""),
+        *(setting.key.role, item.shown or ELSEWHERE, item.regime or ""),
         condition=_condition(source),
     )
     status, note = "", f"feeds {call.path}:{call.span.row}"

@@ -12,7 +12,7 @@ from ...python.names import ModuleNames
 from ...python.options import Option
 from ...source.facts import memo
 from ...source.project import Project
-from ...torch.dtypes import Constant
+from ...torch.dtypes import HALVES, Constant, as_dtype
 from ...torch.machine_answers import machine_answers
 from .command_options import declared_options
 from .configs import ConfigFile
@@ -93,6 +93,16 @@ class Handed:
     def regime(self) -> str | None:
         """The regime that this value asks for."""
         return self.setting.key.meaning(self.value) if not self.left_to else None
+
+    @property
+    def is_of_another(self) -> bool:
+        """Whether a word for one 16-bit type leaves the switch of the other one off."""
+        return self.value == FALSE and as_dtype(self.source.word) in HALVES
+
+    @property
+    def shown(self) -> str:
+        """The value, or the word that switches something on."""
+        return self.source.word if self.source.word and self.value == TRUE else self.value
 
 
 @memo

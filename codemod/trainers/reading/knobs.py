@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from ...python.names import ModuleNames, Scope, names_of
+from ...python.names import ModuleNames
 from ...python.paths import name_parts
 from ...python.precision_words import CHOOSING
 from ...python.trace import Domain, Trace, trace
@@ -20,12 +20,9 @@ from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Given, Scenario, as_dtype
 from ...torch.machine_tests import tells_of_bf16
 from .links import sources
+from .picked_words import FULL, module_of, spelling
 from .rival_switches import beside_rivals
 from .source import Source
-
-FULL = ("no", "none", "off", "32", "32-true")
-"""Other words for float32."""
-
 
 TWINS = {"fp16": "bf16", "bf16": "fp16", "float16": "bfloat16", "bfloat16": "float16"}
 """How the two 16-bit types are spelled alike."""
@@ -54,7 +51,7 @@ class Knob:
         """The value that picks ``dtype``, spelled as ``like`` is where the code knows it; None: it knows none."""
         known = [value for value, meant in self.meanings if meant == dtype and as_dtype(value) in (None, value, dtype)]
         known.sort(key=lambda value: as_dtype(value) != dtype)  # a name of it, before ``auto``
-        alike = [value for value in known if _spelling(value) == _spelling(like)]
+        alike = [value for value in known if spelling(value) == spelling(like)]
         return next(iter([*alike, *known]), None)
 
     def meaning(self, value: Constant) -> Dtype | None:
@@ -72,13 +69,6 @@ class Knob:
         found = sources(project, self.module, self.node)
         others = [sources(project, module, node) for module, node in self.rivals]
         return tuple(beside_rivals(found, others)) if others else found
-
-
-def _spelling(value: Constant) -> str:
-    """How a value names a dtype: ``fp16`` and ``bf16`` are alike, ``float16`` and ``bfloat16``."""
-    if not isinstance(value, str):
-        return type(value).__name__
-    return value.lower().replace("bfloat", "float").replace("bf16", "fp16")
 
 
 def knobs_of(
@@ -161,7 +151,7 @@ def _note(project: Project, module: ModuleNames, found: dict[str, _Growing], giv
     dtype = scenario.value
     if not isinstance(given.node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         return
-    owner = _module_of(project, module, given.scope)
+    owner = module_of(project, module, given.scope)
     if owner is None:
         return
     growing = found.setdefault(given.text, _Growing(owner, given.node, {}))
@@ -203,17 +193,3 @@ def _no_key(_question: Trace[Key], _module: ModuleNames, _node: ast.AST, _why: G
 
 TORCH_KEYS: Domain[Key] = Domain(_key, _no_key)
 """The names under which a dtype is looked up in torch, however it comes to the place that is asked about."""
-
-
-def _module_of(project: Project, near: ModuleNames, scope: Scope) -> ModuleNames | None:
-    """The module that ``scope`` belongs to."""
-    while scope.parent is not None:
-        scope = scope.parent
-    if scope.node is near.tree:
-        return near
-    return project.fact(_by_tree).get(scope.node)
-
-
-def _by_tree(project: Project) -> dict[ast.AST, ModuleNames]:
-    documents = project.python_documents((*CHOOSING, "autocast"))
-    return {document.tree: names_of(project, document) for document in documents}

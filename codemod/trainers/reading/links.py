@@ -21,10 +21,12 @@ from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
 from ...source.project import Project
 from ...torch.dtype_values import constants_of
+from ...torch.dtypes import Unknown
 from .command_options import constructions_of, declared_options, values_given
 from .joined_switches import ASKS_FOR_DEVICE, all_of, is_joined, none_of
 from .launch_flags import programs_of
 from .named_classes import arguments_named
+from .picked_words import Pick, pick_of
 from .setting_reads import Read, entries_read, is_of_settings, read_of
 from .source import Source, literal_source, tested_source
 from .word_pairs import pairs_given
@@ -48,16 +50,27 @@ def sources(
 
     Empty, too, where something else has a say beside it: see `joined_sources`.
     """
-    found = joined_sources(project, module, expression, domain)
+    found = _found(project, module, expression, domain or LITERALS)
     return () if any(map(is_joined, found)) else found
 
 
-def joined_sources(
-    project: Project, module: ModuleNames, expression: ast.expr, domain: Domain[Source] | None = None
-) -> tuple[Source, ...]:
-    """The same, and of ``a and b`` the places of ``a``, with what ``b`` says to them."""
-    found = {(item.path, item.span): item for item in reversed(trace(project, module, expression, domain or LITERALS))}
+def joined_sources(project: Project, module: ModuleNames, expression: ast.expr) -> tuple[Source, ...]:
+    """The same of what a trainer is passed: with the places whose word picks it (``args.precision == "fp16"``), and of
+    ``a and b`` those of ``a``, with what ``b`` says to them."""
+    pick = pick_of(project, module, expression)
+    picked = _picked(pick, _found(project, pick.module, pick.node, LITERALS)) if pick is not None else ()
+    return picked or _found(project, module, expression, WORDS)
+
+
+def _found(project: Project, module: ModuleNames, expression: ast.expr, domain: Domain[Source]) -> tuple[Source, ...]:
+    found = {(item.path, item.span): item for item in reversed(trace(project, module, expression, domain))}
     return tuple(_of_kind(found[place], "constant", "") for place in sorted(found))
+
+
+def _picked(pick: Pick, found: Iterable[Source]) -> tuple[Source, ...]:
+    """What the words at some places pick, if that is known of each."""
+    picked = tuple(map(pick.as_picked, found))
+    return picked if not any(isinstance(item.value, Unknown) for item in picked) else ()
 
 
 def _of_kind(source: Source, kind: str, key: str) -> Source:
@@ -78,6 +91,11 @@ def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Itera
     if isinstance(node, ast.Subscript):
         return _setting(question, module, node)
     return _call(question, module, node) if isinstance(node, ast.Call) else None
+
+
+def _leaf_or_pick(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterable[Source] | None:
+    pick = pick_of(question.project, module, node) if isinstance(node, ast.Compare) else None
+    return _leaf(question, module, node) if pick is None else _picked(pick, question.of(pick.module, pick.node))
 
 
 def _checked(node: ast.IfExp) -> ast.expr | None:
@@ -294,6 +312,8 @@ LITERALS: Domain[Source] = Domain(
     _leaf, _gap, _carried, _setting, follows_returns=False, every_default=True, most=MAX_PLACES
 )
 """A literal that a setting has its value from."""
+WORDS = replace(LITERALS, leaf=_leaf_or_pick)
+"""The same, and a word that is compared."""
 
 
 def unfollowed_argument(project: Project, module: ModuleNames, expression: ast.expr) -> Place | None:

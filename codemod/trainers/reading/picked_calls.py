@@ -13,18 +13,28 @@ from ...purpose.files import words_of
 from ...python.names import Binding, ModuleNames
 from ...python.paths import guards
 from ...python.precision_words import SWITCHING
+from ...source.project import Project
+from .links import joined_sources
 from .scopes import CodeOrigin, Scope
 
 
-def is_picked_by_word(scope: Scope) -> bool:
-    """Whether a call, or what it is passed, stands behind a comparison with a string that names a precision."""
+def is_picked_by_word(project: Project, scope: Scope) -> bool:
+    """Whether a call, or what it is passed, stands behind a comparison with a string that names a precision.
+
+    What a word picks for an argument can be followed from there.
+    """
     call = scope.call
     if call is None or not isinstance(scope.origin, CodeOrigin):
         return False
     module = scope.origin.module
     passed = [*call.args, *(item.value for item in call.keywords)]
-    bound = (item.node for node in passed if isinstance(node, ast.Name) for item in _assigned(module, node))
+    named = [node for node in passed if isinstance(node, ast.Name) and not _is_followed(project, module, node)]
+    bound = (item.node for node in named for item in _assigned(module, node))
     return any(_is_behind(module, node) for node in (call, *bound))
+
+
+def _is_followed(project: Project, module: ModuleNames, node: ast.Name) -> bool:
+    return any(source.word for source in joined_sources(project, module, node))
 
 
 def _assigned(module: ModuleNames, node: ast.Name) -> Iterator[Binding]:

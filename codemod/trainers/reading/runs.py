@@ -252,7 +252,7 @@ class _Resolver:
 
     def _called(self, scope: Scope, link: str, launch: Launch | None) -> Member:
         handed = handed_in(self._project, scope, launch)
-        return Member(scope, _rank(scope), link, handed=handed, is_picked=is_picked_by_word(scope))
+        return Member(scope, _rank(scope), link, handed=handed, is_picked=is_picked_by_word(self._project, scope))
 
     def _modules(self, script: str) -> tuple[ModuleNames, ...]:
         return modules_of(self._project, script)

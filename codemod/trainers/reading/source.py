@@ -67,6 +67,10 @@ class Source:
     """What has to be on beside it in the same run, each with its places: the rest of ``a.fp16 and not a.bf16``."""
     machine: tuple[bool, bool] | None = None
     """What the machine says to it besides: where it has bfloat16, and where it has not."""
+    word: str = ""
+    """What stands there, where code picks the value for a word."""
+    offered: tuple[Constant, ...] = ()
+    """What the words that are known there pick."""
     option: Option | None = None
     """The option that takes it."""
 

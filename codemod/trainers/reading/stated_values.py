@@ -194,8 +194,8 @@ def _entries(module: ModuleNames, node: ast.Dict) -> Iterator[Declaration]:
         if is_switch(name) and isinstance(item, ast.Dict):
             yield from _section(module, name, item)
             continue
-        if is_switch(name) and writes_dtype(module, item):
-            continue  # ``{"fp16": torch.float16}`` is a table to look words up in
+        if is_switch(name) and (writes_dtype(module, item) or is_precision_word(string_of(item) or "")):
+            continue  # ``{"fp16": torch.float16}``, ``{"fp16": "16-mixed"}`` are tables to look words up in
         if says_half(module, item, switch=is_switch(name)):
             yield _told(module, item, name, "entry", stated_by(module, item, switch=is_switch(name)) or "")
         elif _is_splatted(module, node) and not isinstance(item, ast.Constant) and not _is_passed_on(module, item):

@@ -14,16 +14,18 @@ from ...model import Edit, EditRefused
 from ...python.names import ModuleNames
 from ...python.precision_words import CHOOSING
 from ...source.project import Project
-from ...torch.dtypes import Constant, Dtype
+from ...torch.dtypes import HALVES, Constant, Dtype, as_dtype
 from ...torch.machine_tests import asks_machine
 from ..framework import FAMILIES, by_machine
-from ..reading.links import joined_sources, sources, unfollowed_argument
+from ..reading.joined_switches import is_joined
+from ..reading.links import joined_sources, unfollowed_argument
+from ..reading.picked_words import is_full
 from ..reading.recognition import stands_inside
 from ..reading.runs import runs_of
 from ..reading.scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, token_of_constant
 from ..reading.source import Source, only_fallbacks, unused_defaults
 from .steps import Step
-from .widened_options import WIDENED, widened
+from .widened_options import OTHER_READERS, WIDENED, is_read_otherwise, widened
 
 FP8 = "fp8"
 """What a trainer computes in on GPUs that have float8; no target of a move is as narrow, so a person decides."""
@@ -88,6 +90,7 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> AtSources | 
         return None
     ignored = unused_defaults(found) | _off_beside_others(found, step)
     ignored |= _off_where_others_are_on(project, scope, step, found)
+    ignored |= _other_words(found) if step.key.meaning(step.value) != "fp32" else frozenset()
     picked = [source for source in found if _names_precision(source.picked_by)]
     follows = any(token_of_constant(item.value) == step.value for item in picked) and _decided_beside(project, scope)
     edits: list[Edit] = []
@@ -95,7 +98,7 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> AtSources | 
     stated = False
     for source in found:
         token = token_of_constant(source.value)
-        if source in ignored or source.is_guessed or token == NULL:
+        if source in ignored or source.is_guessed or (token == NULL and not source.word):
             continue
         if token in (None, FP8) or not step.key.accepts(token):
             return None
@@ -110,9 +113,12 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> AtSources | 
             if step.key.meaning(step.value) == "fp32" or source in picked:
                 return None
         stated = True
-        if token != step.value and (not token.isdigit() or step.key.meaning(token) != step.key.meaning(step.value)):
+        is_alike = token.isdigit() or bool(source.word and step.key.meaning(token))
+        if token != step.value and not (is_alike and step.key.meaning(token) == step.key.meaning(step.value)):
             try:
-                edits.append(source.respelled(_constant(step.value, source)))
+                edits.append(source.respelled(_constant(step, source)))
+                if source.word and argument is not None and is_read_otherwise(project, *argument, source):
+                    doubt = OTHER_READERS
             except EditRefused:
                 taking = _widened(project, scope, step, source, found)
                 if not taking:
@@ -145,6 +151,8 @@ def _gives_way(project: Project, scope: Scope, step: Step, source: Source) -> bo
     others = {
         (item.path, item.span, item.value) for rival in rivals if rival for item in joined_sources(project, *rival)
     }
+    if source.word and (source.path, source.span) in {(path, span) for path, span, _ in others}:
+        return FAMILIES.get(project.target or "") != "fp32"  # the word that picks the other one
     return any(all((item.path, item.span, not item.value) in others for item in group) for group in source.provided)
 
 
@@ -162,12 +170,16 @@ def _names_precision(test: str) -> bool:
 
 def asks_for_none(project: Project, scope: Scope, step: Step) -> bool:
     """Whether a step turns on what is written down as off: ``mixed_precision: no``, or an option's default of it."""
-    if step.setting is None or step.key.is_switch or step.key.meaning(step.value) in (None, "fp32"):
+    if step.setting is None or step.key.meaning(step.value) in (None, "fp32"):
+        return False
+    argument = scope.argument(step.setting)
+    found = joined_sources(project, *argument) if argument is not None else ()
+    if found and all(is_full(item.word) for item in found):
+        return True
+    if step.key.is_switch or any(map(is_joined, found)):
         return False
     if step.setting.value is not None:
         return step.key.meaning(step.setting.value) == "fp32"
-    argument = scope.argument(step.setting)
-    found = sources(project, *argument) if argument is not None else ()
     ignored = unused_defaults(found) | _off_beside_others(found, step)
     kept = (
         source for source in found if not (source.is_guessed or source.picked_by or _is_an_exception(project, source))
@@ -187,6 +199,12 @@ def _off_beside_others(found: Sequence[Source], step: Step) -> frozenset[Source]
     per_run = [item for item in found if item.kind in OF_A_RUN]
     on = any(regimes[item] not in (None, "fp32") for item in per_run)
     return frozenset(item for item in found if on and regimes[item] == "fp32" != step.key.meaning(step.value))
+
+
+def _other_words(found: Sequence[Source]) -> frozenset[Source]:
+    """The words for float32 that code picks a value for, where runs are given one for 16 bits: these alone move."""
+    on = any(as_dtype(item.word) in HALVES and item.kind in OF_A_RUN for item in found)
+    return frozenset(item for item in found if on and item.word and is_full(item.word))
 
 
 def _off_where_others_are_on(project: Project, scope: Scope, step: Step, found: Sequence[Source]) -> frozenset[Source]:
@@ -209,7 +227,12 @@ def _words(test: str) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", test.lower().replace("_", " ")))
 
 
-def _constant(token: str, source: Source) -> Constant:
+def _constant(step: Step, source: Source) -> Constant:
+    """The constant that a step writes at a place; where a word picks it, one of those that words pick."""
+    token, wanted = step.value, step.key.meaning(step.value)
+    if token not in map(token_of_constant, source.offered):
+        alike = (token_of_constant(item) for item in source.offered)
+        token = next((item for item in alike if item and wanted and step.key.meaning(item) == wanted), token)
     if token in (TRUE, FALSE):
         return token == TRUE
     return Dtype(token.removeprefix("torch.")) if isinstance(source.value, Dtype) else token

@@ -19,8 +19,9 @@ from ...source.project import Project
 from ..framework import by_machine
 from ..reading.conditions import holds
 from ..reading.declarations import scopes_of
+from ..reading.handed import handed_to
 from ..reading.known_readers import looks_alike_only
-from ..reading.links import sources
+from ..reading.links import joined_sources
 from ..reading.loaded_files import serves_inference
 from ..reading.picked_calls import is_picked_by_word
 from ..reading.runs import runs_of
@@ -126,7 +127,8 @@ def _all_moves(project: Project, target: str) -> Iterator[tuple[Scope, Move]]:
     for scope in scopes_of(project):
         actions = scope.framework.actions(target)
         if actions and not purpose_of(scope.path).is_foreign and not _is_idle(project, scope):
-            move = _move(project, scope, _by_machine(project, scope, plan_of(project, scope, actions)), target)
+            plan = _by_machine(project, scope, plan_of(project, scope, actions))
+            move = _move(project, scope, plan, target) if not _is_passed_on(project, scope, plan) else None
             if move is not None:
                 yield scope, move
 
@@ -141,7 +143,7 @@ def _is_idle(project: Project, scope: Scope) -> bool:
     if computes_on_cpu(project, scope):
         return True
     if scope.kind == "call":
-        return is_picked_by_word(scope) or only_infers(project, scope.path)
+        return is_picked_by_word(project, scope) or only_infers(project, scope.path)
     if scope.kind == "file":
         return serves_inference(project, scope.path)
     return scope.command is not None and only_launches_inference(scope.path, scope.command.script)
@@ -222,6 +224,24 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     return moved.only_reported(unproved, aside=True) if written and looks_alike_only(project, scope) else moved
 
 
+def _is_passed_on(project: Project, scope: Scope, plan: Plan) -> bool:
+    """Whether options of a program do not take what a move needs, and code passes each of them to a trainer's call.
+
+    Then the call gets what they lack.
+    """
+    passed = project.fact(_passed_flags) if scope.kind == "command" else frozenset()
+    leading = [setting.place for setting in scope.settings if setting.key.means]
+    if not leading or any((place.path, place.span.row, place.span.column) not in passed for place in leading):
+        return False
+    return any(why(project, scope, plan.steps) for why in (key_not_taken, value_not_taken))
+
+
+def _passed_flags(project: Project) -> frozenset[tuple[str, int, int]]:
+    calls = (scope for scope in scopes_of(project) if scope.kind == "call")
+    flags = (item.source for scope in calls for item in handed_to(project, scope) if item.source.kind == "flag")
+    return frozenset((source.path, source.span.row, source.span.column) for source in flags)
+
+
 def _follows(scope: Scope) -> bool:
     leading = [setting for setting in scope.settings if setting.key.means]
     return bool(leading) and all(item.value == AUTO and item.key.meaning(AUTO) is None for item in leading)
@@ -300,7 +320,7 @@ def _would_be_dead(project: Project, scope: Scope, plan: Plan) -> str:
         return ""
     for setting in scope.settings:
         argument = scope.argument(setting) if setting.key.means and setting.value is None else None
-        if argument is not None and any(source.kind != "constant" for source in sources(project, *argument)):
+        if argument is not None and any(source.kind != "constant" for source in joined_sources(project, *argument)):
             return f"{setting.name} is decided by an option: give the code one for {added.key.name} beside it"
     return ""
 

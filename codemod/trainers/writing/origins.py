@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...formats.shell_variables import REFERENCE
 from ...source.project import Project
 from ..reading.links import joined_sources, sources, unfollowed_argument
-from ..reading.scopes import FALSE, TRUE, Scope, Setting, TextOrigin
+from ..reading.scopes import FALSE, TRUE, Scope, Setting, TextOrigin, token_of_constant
 from ..reading.stated_shell import assigned_to
 from .steps import Step
 
@@ -24,6 +24,12 @@ def set_at_origin(project: Project, scope: Scope, step: Step) -> str:
     found = joined_sources(project, *argument) if argument is not None else ()
     opposite = {source.key for source in found if source.is_negated}
     if len(opposite) != 1 or not all(source.is_negated or source.value is None for source in found):
+        wanted, picking = step.key.meaning(step.value), [source for source in found if source.word]
+        picked = {step.key.meaning(token_of_constant(item) or "") for source in picking for item in source.offered}
+        word = next((source.key for source in picking), "")
+        if word and wanted not in picked:
+            asked = f"{word} from {origin} picks {step.setting.name}, and no word of it {step.value}"
+            return f"{asked}: give the code a branch for it"
         refused = (source.option.why_not(step.value) for source in found if source.option is not None)
         why = next((f"; {reason}: let it take {step.value} first" for reason in refused if reason), "")
         return f"{step.setting.name} comes from {origin}, make it {step.value} there{why}"
@@ -57,7 +63,7 @@ def is_unset(project: Project, scope: Scope, setting: Setting) -> bool:
 def _places(project: Project, scope: Scope, setting: Setting) -> Iterator[str]:
     argument = scope.argument(setting)
     for source in joined_sources(project, *argument) if argument is not None else ():
-        if source.value is not None and not source.is_guessed:
+        if (source.value is not None or source.word) and not source.is_guessed:
             yield f"{source.path}:{source.span.row}"
     if not isinstance(scope.origin, TextOrigin) or scope.origin.section is not None:
         return

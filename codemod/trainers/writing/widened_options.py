@@ -11,14 +11,16 @@ from dataclasses import replace
 
 from ...model import Edit, EditRefused, ReplaceExpression
 from ...purpose.imports import connected_modules
-from ...python.names import ModuleNames, modules_at
+from ...python.names import ModuleNames, modules_at, string_of
 from ...python.options import NUMBERS, Option, options_in
 from ...source.project import Project
 from ..framework import Key
 from ..reading.declarations import scopes_of
 from ..reading.loaded_files import loaders_of
+from ..reading.picked_words import SPELLINGS
 from ..reading.source import Source
 
+OTHER_READERS = "other code reads the word as well, and may not know the new one"
 WIDENED = "the option takes a word then that it did not take"
 
 
@@ -92,3 +94,29 @@ def read_elsewhere(project: Project, module: ModuleNames, key: Key, name: str, f
         if any(node not in known for node in (*said, *read)):
             return True
     return False
+
+
+def is_read_otherwise(project: Project, module: ModuleNames, passed: ast.expr, source: Source) -> bool:
+    """Whether code near what a trainer is passed does anything else with a setting's word but compare it."""
+    name, known = source.key.rpartition(".")[2].lstrip("-").replace("-", "_"), set(ast.walk(passed))
+    for other in connected_modules(project, module):
+        reads = [node for node in other.of_type(ast.Attribute) if node.attr == name]
+        reads += [node for node in other.of_type(ast.Subscript) if string_of(node.slice) == name]  # type: ignore[misc]
+        reads += [node for node in other.of_type(ast.Name) if node.id == name]  # type: ignore[misc]
+        loads = (node for node in reads if isinstance(node.ctx, ast.Load) and node not in known)
+        if any(not _is_compared(other, node) for node in loads):
+            return True
+    return False
+
+
+def _is_compared(module: ModuleNames, node: ast.expr) -> bool:
+    """Whether an expression is compared with words, as it is or in another spelling."""
+    above = module.parents.get(node)
+    while isinstance(above, ast.Attribute | ast.Call) and _is_spelled(above):
+        above = module.parents.get(above)
+    return isinstance(above, ast.Compare)
+
+
+def _is_spelled(node: ast.expr) -> bool:
+    function = node.func if isinstance(node, ast.Call) else node
+    return isinstance(function, ast.Attribute) and function.attr in SPELLINGS

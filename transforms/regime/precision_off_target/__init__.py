@@ -44,6 +44,8 @@ machine computes in, `"no"` without CUDA, stays; where the code knows only `x ==
 test of `x`, for the other word first), the configuration, not only the fallback of `cfg.get("dtype", "bf16")`, and no
 switch is written out beside one that an option decides: where the code reads one switch only
 (`TrainingArguments(fp16=args.fp16)`), it gets an option for the other one [unsafe], if nothing else reads the first.
+A word that picks what a trainer is told (`fp16=args.precision == "fp16"`, a table, a cascade of ifs) moves where the
+code knows one for the target [unsafe where other code reads the word].
 An option that takes other words only (`choices=["no", "fp16"]`, `type=int`) takes the new one as well [unsafe], if only
 the trainer's argument reads it.
 To float16 nothing moves whose loss nothing is seen to scale; weights that are trained become float32 [unsafe: twice
