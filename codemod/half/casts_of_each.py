@@ -17,8 +17,11 @@ OF_LORA = ("lora_", "lora_A", "lora_B", "lora")
 def cast_of_each(module: ModuleNames, statement: ast.stmt, name: str) -> ast.Call | None:
     """The cast that ``for p in model.parameters(): p.data = p.data.half()`` or ``model.apply(f)`` does to all parts.
 
-    Also to all that are trained: ``if p.requires_grad``, or the LoRA weights of peft by their names.
+    Also to all that are trained: ``if p.requires_grad``, or the LoRA weights of peft by their names. And the one that a
+    loop over several models does to each: ``for m in (unet, vae): m.to(dtype=torch.float16)``.
     """
+    if isinstance(statement, ast.For) and isinstance(statement.iter, ast.Tuple | ast.List):
+        return _of_listed(statement) if name in map(ast.unparse, statement.iter.elts) else None
     if isinstance(statement, ast.For) and _is_over(statement.iter, name, ALL):
         return _only_cast(_of_trained(statement))
     call = statement.value if isinstance(statement, ast.Expr) else None
@@ -30,6 +33,13 @@ def cast_of_each(module: ModuleNames, statement: ast.stmt, name: str) -> ast.Cal
     bindings = module.scope_of(given).lookup(given.id) if isinstance(given, ast.Name) else []
     function = bindings[0].node if len(bindings) == 1 else None
     return _only_cast(function.body) if isinstance(function, ast.FunctionDef) else None
+
+
+def _of_listed(loop: ast.For) -> ast.Call | None:
+    """The one cast of the variable of a loop."""
+    calls = [item.value for item in loop.body if isinstance(item, ast.Expr) and isinstance(item.value, ast.Call)]
+    own = [call for call in calls if _is_method(call, ast.unparse(loop.target), CASTS)]
+    return own[0] if len(own) == 1 else None
 
 
 def is_of_adapters(statement: ast.stmt) -> bool:

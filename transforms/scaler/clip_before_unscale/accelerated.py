@@ -30,7 +30,8 @@ def clips_past_accelerator(project: Project) -> Iterator[Draft]:
             if stated is None:
                 continue
             for clip in clips_of(project, module, function_of(module, backward)):
-                if _sees_scaled(module, backward, clip.call) and is_reached(project, module, clip.call):
+                is_own = ast.unparse(_owner(clip.call)) == ast.unparse(backward.func.value)
+                if not is_own and _sees_scaled(module, backward, clip.call) and is_reached(project, module, clip.call):
                     places = (module.place(backward, "the loss is scaled here"), stated.place("float16 is chosen here"))
                     yield Draft.at(module, clip.call, MESSAGE, places)
                     break
@@ -47,6 +48,10 @@ def _float16(project: Project, module: ModuleNames, backward: ast.Call) -> Sourc
             given = [item for item in found if item.kind in GIVEN] or found
             return next((item for item in given if item.value == "fp16"), None)
     return None
+
+
+def _owner(call: ast.Call) -> ast.expr:
+    return call.func.value if isinstance(call.func, ast.Attribute) else call.func
 
 
 def _sees_scaled(module: ModuleNames, backward: ast.Call, clip: ast.Call) -> bool:
