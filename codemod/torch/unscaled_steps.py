@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from ..python.creations import creations_of
 from ..python.functions import class_of
-from ..python.names import FunctionNode, ModuleNames, attribute_chain
+from ..python.names import FunctionNode, ModuleNames, attribute_chain, modules_with
 from ..python.paths import exclusive, function_of, position
 from ..source.facts import memo
 from ..source.project import Project
 from .autocast import Autocast
 from .entering_calls import sites_of
+from .scaler import Scaler
 from .scalers import scalers
 
 SCALING_WORDS = (
@@ -255,14 +256,26 @@ def names_scaling(code: ast.AST) -> bool:
     return any(word in name.lower() for name in names for word in SCALING_WORDS)
 
 
+def idle_scalers(project: Project, module: ModuleNames) -> list[Scaler]:
+    """The scalers made in a module with which nothing scales, steps or updates, though they may be passed and saved."""
+    return [scaler for scaler in scalers(project) if scaler.module is module and not scaler.is_used]
+
+
 def _only_bound(project: Project, module: ModuleNames) -> frozenset[str]:
-    """Variables and parameters that nothing reads, and ``GradScaler`` where all that it makes is unused."""
-    made = {scaler.call.func for scaler in scalers(project) if scaler.module is module and not scaler.is_used}
+    """What binds a name that nothing but idle scalers reads; ``GradScaler`` where it makes only these."""
+    idle = [scaler for scaler in scalers(project) if not scaler.is_used]
+    made = {scaler.call.func for scaler in idle}
+    uses = {use.node for scaler in idle for use in scaler.uses}
     classes = [*module.name_loads.get(CLASS, ()), *module.attribute_loads.get(CLASS, ())]
     bound = {item.arg for item in module.of_type(ast.arg)} | {item.id for item in module.of_type(ast.Name)}
-    unread = bound - module.name_loads.keys() - module.attribute_loads.keys()
-    idle = {CLASS} if all(item in made for item in classes) else set()
-    return frozenset(map(str.lower, unread | idle))
+    stored = {name for name in module.attribute_stores if any(word in name.lower() for word in SCALING_WORDS)}
+    loads = {name: [*module.name_loads.get(name, ()), *module.attribute_loads.get(name, ())] for name in bound | stored}
+    for name in stored:
+        for other in modules_with(project, (name,)):
+            loads[name] += other.attribute_loads.get(name, ())
+    unread = {name for name, found in loads.items() if uses.issuperset(found)}
+    unused = {CLASS} if all(item in made for item in classes) else set()
+    return frozenset(map(str.lower, unread | unused))
 
 
 def _only_of_torch(module: ModuleNames) -> frozenset[str]:

@@ -58,6 +58,7 @@ from ...codemod.torch.unscaled_steps import (
     Entry,
     LossStep,
     accelerated_step,
+    idle_scalers,
     scales_somehow,
     training_step,
 )
@@ -85,7 +86,9 @@ def _unscaled(project: Project, region: Autocast, entry: Entry) -> Iterator[Find
         near = entry.function is step.function
         chosen = _chosen(project, region)
         added = fix(project, step) if (near or project.target in ASKS_FOR_SCALING) and not chosen else None
-        yield _finding(region, step, [added], *chosen)
+        idle = idle_scalers(project, step.module)
+        unused = [item.module.place(item.call, "this scaler scales nothing") for item in idle]
+        yield _finding(region, step, [None if idle else added], *chosen, *unused)
     if region.node is entry.node:
         yield from _beside_accelerator(project, region)
 
