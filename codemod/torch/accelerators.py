@@ -92,15 +92,8 @@ def _may_be(name: str, bindings: list[Binding]) -> bool:
 
 
 def _is_used_as_one(module: ModuleNames, scope: Scope, name: str) -> bool:
-    for load in module.name_loads.get(name, []):
-        parent = module.parents[load]
-        if isinstance(parent, ast.Attribute) and parent.attr in USES and _is_inside(module, load, scope):
-            return True
-    return False
-
-
-def _is_inside(module: ModuleNames, node: ast.AST, scope: Scope) -> bool:
-    return any(parent is scope.node for parent in module.ancestors(node))
+    used = (load for load in module.name_loads.get(name, []) if getattr(module.parents[load], "attr", "") in USES)
+    return any(scope.node in module.ancestors(load) for load in used)
 
 
 def _attributes(project: Project, module: ModuleNames, node: ast.AST) -> Iterator[Accelerator]:

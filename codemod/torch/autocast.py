@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ..python.arguments import Signature, bind
+from ..python.arguments import Signature, argument, bind, receiver_of
 from ..python.conditions import never_reached
 from ..python.keywords import entries_of, keywords_of
 from ..python.names import ModuleNames, modules_with
@@ -51,6 +51,7 @@ DEFAULT_DTYPE: dict[str, Dtype] = {
 DEFAULT_SETTERS = ("set_autocast_gpu_dtype", "set_autocast_dtype", "set_autocast_cpu_dtype")
 """Calls that change what "no dtype" means; a module that holds one has no known default."""
 
+PARTIALS = ("functools.partial", "partial")
 WITHOUT_GRADIENTS = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}
 
 
@@ -151,7 +152,7 @@ def _autocast(project: Project, module: ModuleNames, node: ast.Name | ast.Attrib
         arguments = bind(APIS[api], parent)
         if arguments is None:
             arguments = _with_dictionary(project, module, parent, APIS[api])
-    elif isinstance(parent, ast.Call) and parent.args and parent.args[0] is node and _is_partial(module, parent):
+    elif isinstance(parent, ast.Call) and parent.args[:1] == [node] and module.qualified(parent.func) in PARTIALS:
         call, form = parent, "partial"
         arguments = bind(APIS[api], parent, skip=1)
     elif node in getattr(parent, "decorator_list", ()):
@@ -186,10 +187,6 @@ def _with_dictionary(
     if not is_known or any(isinstance(item, ast.Starred) for item in call.args):
         return None
     return {**dict(zip(signature.names, call.args, strict=False)), **given.values, **dict(*known[-1:])}
-
-
-def _is_partial(module: ModuleNames, call: ast.Call) -> bool:
-    return module.qualified(call.func) in ("functools.partial", "partial")
 
 
 def _form(module: ModuleNames, call: ast.Call) -> AutocastForm:
@@ -229,11 +226,8 @@ def _default(project: Project, autocast: Autocast) -> Constant:
 @fact
 def changes_default(project: Project) -> bool:
     """Whether the project itself changes autocast's default dtype (``torch.set_autocast_gpu_dtype``)."""
-    for module in modules_with(project, DEFAULT_SETTERS):
-        calls = module.calls
-        if any(isinstance(call.func, ast.Attribute) and call.func.attr in DEFAULT_SETTERS for call in calls):
-            return True
-    return False
+    calls = (call for module in modules_with(project, DEFAULT_SETTERS) for call in module.calls)
+    return any(receiver_of(call, *DEFAULT_SETTERS) is not None for call in calls)
 
 
 def is_float32_island(project: Project, autocast: Autocast) -> bool:
@@ -259,10 +253,8 @@ def is_without_gradients(module: ModuleNames, node: ast.AST) -> bool:
 
 def _asks_for_none(expression: ast.expr) -> bool:
     """``set_grad_enabled(False)``; with a variable the same region serves training as well."""
-    values = (
-        [*expression.args, *(item.value for item in expression.keywords)] if isinstance(expression, ast.Call) else []
-    )
-    return any(isinstance(value, ast.Constant) and not value.value for value in values)
+    given = argument(expression, "mode", position=0) if isinstance(expression, ast.Call) else None
+    return isinstance(given, ast.Constant) and not given.value
 
 
 def _contexts(node: ast.AST) -> Iterator[ast.expr]:

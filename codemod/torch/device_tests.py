@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice, pairwise
 
+from ..python.arguments import argument, receiver_of
 from ..python.callers import callers_of
 from ..python.functions import called_function
-from ..python.names import ModuleNames, attribute_chain, last_name, names_of
+from ..python.names import ModuleNames, attribute_chain, last_name, names_of, string_of
 from ..python.paths import calls_of, function_of, guards
 from ..python.trace import Domain, Trace, trace
-from ..python.trace_steps import Bound, Gap, Returned, Step
+from ..python.trace_steps import Bound, Returned, Step
 from ..source.project import Project
 
 MAX_HOPS = 3
@@ -71,7 +72,7 @@ def speaking(says: Callable[[ast.expr], bool]) -> Domain[bool]:
             return (True,)
         return None if isinstance(node, ast.Name | ast.Attribute | ast.Call) else (False,)
 
-    return Domain(leaf, _gap, every_default=True)
+    return Domain(leaf, lambda *_asked: (False,), every_default=True)
 
 
 def _says(node: ast.expr) -> bool:
@@ -98,10 +99,6 @@ def _parts(node: ast.expr) -> Iterator[ast.expr]:
             yield part
         else:
             stack += ast.iter_child_nodes(part)
-
-
-def _gap(_question: Trace[bool], _module: ModuleNames, _node: ast.AST, _why: Gap) -> Iterable[bool]:
-    return (False,)
 
 
 def _carried(question: Trace[bool], step: Step, values: Iterable[bool]) -> Iterable[bool]:
@@ -165,23 +162,15 @@ def _is_conditional(module: ModuleNames, call: ast.Call) -> bool:
 
 def _cuda_calls(module: ModuleNames) -> Iterator[ast.Call]:
     for call in module.calls_by_name.get("cuda", []):
-        receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+        receiver = receiver_of(call)
         if receiver is not None and module.qualified(receiver) != "torch":
             yield call
     for call in module.calls_by_name.get("to", []):
-        if any(_is_cuda(node) for node in [*call.args[:1], *_keyword(call, "device")]):
+        given = (string_of(node) or "" for node in (*call.args[:1], argument(call, "device")))
+        if any(text.partition(":")[0] == "cuda" for text in given):
             yield call
     for name in _NEED_CUDA_NAMES:
         yield from (call for call in module.calls_by_name.get(name, []) if module.qualified(call.func) in NEED_CUDA)
     for call in module.calls_by_name.get("init_process_group", []):
-        values = [*call.args[:1], *_keyword(call, "backend")]
-        if any(isinstance(node, ast.Constant) and node.value == "nccl" for node in values):
+        if string_of(argument(call, "backend", position=0)) == "nccl":
             yield call
-
-
-def _keyword(call: ast.Call, name: str) -> list[ast.expr]:
-    return [item.value for item in call.keywords if item.arg == name]
-
-
-def _is_cuda(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.partition(":")[0] == "cuda"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..python.conditions import Conditions, conditions_in
 from ..python.names import Binding, ModuleNames, Scope, resolve
 from ..python.trace import Domain, Trace, trace
-from ..python.trace_steps import Bound, Chosen, Declared, Defaulted, Gap, LookedUp, Returned, Step
+from ..python.trace_steps import Bound, Chosen, Declared, Defaulted, LookedUp, Returned, Step
 from ..source.project import Project
 from .dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, UNKNOWN, Constant, Dtype, Given, Scenario, Unknown, as_dtype
 
@@ -67,10 +67,6 @@ def _attribute_of_torch(question: Trace[Scenario], module: ModuleNames, node: as
         elif isinstance(scenario.value, Unknown):
             for dtype in (BF16, FP16, FP32):
                 yield Scenario(dtype, (Given(ast.unparse(key), (dtype.name,), True, key, module.scope_of(node)),))
-
-
-def _gap(_question: Trace[Scenario], _module: ModuleNames, _node: ast.AST, _why: Gap) -> Iterable[Scenario]:
-    return (Scenario(UNKNOWN),)
 
 
 def _carried(question: Trace[Scenario], step: Step, values: Iterable[Scenario]) -> Iterable[Scenario]:
@@ -157,5 +153,5 @@ def _renamed(item: Given, arguments: dict[str, ast.expr], scope: Scope) -> Given
     return Given(ast.unparse(argument) + dot + rest, item.values, item.equal, argument if whole else item.node, scope)
 
 
-DTYPES: Domain[Scenario] = Domain(_leaf, _gap, _carried)
+DTYPES: Domain[Scenario] = Domain(_leaf, lambda *_asked: (Scenario(UNKNOWN),), _carried)
 """A dtype, or a constant that may name one, with what must hold for it."""

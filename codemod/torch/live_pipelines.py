@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..python.arguments import receiver_of
 from ..python.names import ModuleNames, attribute_chain, modules_with
 from ..python.paths import exclusive, function_of, loops
 from ..source.project import Project
@@ -29,22 +30,16 @@ class LivePipeline:
 def live_pipelines(project: Project) -> Iterator[LivePipeline]:
     """Casts to float16 of pipelines that hold a model in training, inside the training loop or called from it."""
     for module in modules_with(project, ("float16", ".half("), ("unwrap",), ("ipeline",), ("backward",)):
-        for call in module.calls:
-            named = (
-                isinstance(call.func, ast.Attribute) and call.func.attr == "to" and _is_named_pipeline(call.func.value)
-            )
-            if named and _is_in_training(module, call):
-                yield from _cast_pipeline(project, module, call)
+        for call in module.calls_by_name.get("to", ()):
+            pipeline = receiver_of(call)
+            named = isinstance(pipeline, ast.Name) and "pipe" in pipeline.id.lower()
+            if named and isinstance(pipeline, ast.Name) and _is_in_training(module, call):
+                yield from _cast_pipeline(project, module, call, pipeline)
 
 
-def _is_named_pipeline(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and "pipe" in node.id.lower()
-
-
-def _cast_pipeline(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[LivePipeline]:
+def _cast_pipeline(project: Project, module: ModuleNames, call: ast.Call, receiver: ast.Name) -> Iterator[LivePipeline]:
     argument = _half_argument(project, module, call)
-    receiver = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    if argument is None or not isinstance(receiver, ast.Name):
+    if argument is None:
         return
     bindings = module.scope_of(receiver).lookup(receiver.id)
     for binding in bindings:
@@ -54,9 +49,8 @@ def _cast_pipeline(project: Project, module: ModuleNames, call: ast.Call) -> Ite
         live = [item for item in made.keywords if item.arg and _is_live(item.value)]
         trained = [item for item in live if _is_trained(module, item.value)]
         if trained:
-            yield LivePipeline(
-                module, made, call, argument, trained[0].arg or "", _is_cast_besides(module, call, trained)
-            )
+            besides = _is_cast_besides(module, call, trained)
+            yield LivePipeline(module, made, call, argument, trained[0].arg or "", besides)
             return
 
 
@@ -81,15 +75,10 @@ def _is_trained(module: ModuleNames, node: ast.expr) -> bool:
     names = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
     for call in module.calls_by_name.get("requires_grad_", []):
         off = bool(call.args) and isinstance(call.args[0], ast.Constant) and not call.args[0].value
-        if off and _receiver(call) in names:
+        if off and getattr(receiver_of(call), "id", "") in names:
             return False
     read = [*module.calls_by_name.get("parameters", []), *module.calls_by_name.get("named_parameters", [])]
-    return any(_receiver(call) in names for call in read)
-
-
-def _receiver(call: ast.Call) -> str:
-    """``unet`` of ``unet.parameters()``."""
-    return call.func.value.id if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) else ""
+    return any(getattr(receiver_of(call), "id", "") in names for call in read)
 
 
 def _is_cast_besides(module: ModuleNames, cast: ast.Call, live: Sequence[ast.keyword]) -> bool:
@@ -100,8 +89,8 @@ def _is_cast_besides(module: ModuleNames, cast: ast.Call, live: Sequence[ast.key
     return any(
         isinstance(item, ast.Name) and item.id in names
         for call in here
-        if isinstance(call.func, ast.Attribute)
-        for item in ast.walk(call.func.value)
+        if (owner := receiver_of(call)) is not None
+        for item in ast.walk(owner)
     )
 
 

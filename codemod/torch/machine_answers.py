@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -86,9 +86,9 @@ def _compared(has: bool, node: ast.Compare) -> Iterable[Answer]:
     return (has is isinstance(operator, ast.Gt) if isinstance(operator, ast.Gt | ast.LtE) and said in last else None,)
 
 
-def _gap(*_asked: object) -> Iterator[Answer]:
-    yield None
+def _unknown(*_asked: object) -> Iterable[Answer]:
+    return (None,)
 
 
-WITH, WITHOUT = (Domain(partial(_leaf, has), _gap, setting=_gap) for has in (True, False))
+WITH, WITHOUT = (Domain(partial(_leaf, has), _unknown, setting=_unknown) for has in (True, False))
 """The truth values of a switch on either machine."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ..python.callers import callers_of
 from ..python.functions import FunctionTarget, called_function
-from ..python.names import ModuleNames, Scope, attribute_chain
+from ..python.names import ModuleNames, attribute_chain
 from ..python.scopes import last_name
 from ..source.project import Project
 from .api import SAME_COMPUTATION, SAME_MODULE
@@ -38,11 +38,9 @@ class _Search:
         whole, parent = _outermost(module, node)
         if isinstance(parent, ast.Call) and parent.func is whole:
             yield module, parent
-        elif isinstance(parent, ast.Assign) and parent.value is whole:
-            for target in parent.targets:
+        elif isinstance(parent, ast.Assign | ast.AnnAssign) and parent.value is whole:
+            for target in parent.targets if isinstance(parent, ast.Assign) else [parent.target]:
                 yield from self._stored(module, target, depth + 1)
-        elif isinstance(parent, ast.AnnAssign) and parent.value is whole:
-            yield from self._stored(module, parent.target, depth + 1)
         elif isinstance(parent, ast.Return):
             yield from self._returned(module, parent, depth + 1)
         else:
@@ -59,8 +57,7 @@ class _Search:
         if chain is None or len(chain) != 2 or chain[0] != "self" or owner is None:
             return
         for attribute in module.attribute_loads.get(chain[1], []):
-            same = attribute_chain(attribute) == chain and module.scope_of(attribute).enclosing_class is owner
-            if same:
+            if attribute_chain(attribute) == chain and module.scope_of(attribute).enclosing_class is owner:
                 yield from self.of(module, attribute, depth)
 
     def _returned(self, module: ModuleNames, node: ast.Return, depth: int) -> Iterator[Called]:
@@ -80,12 +77,8 @@ class _Search:
 
     def _parameter(self, target: FunctionTarget, name: str, depth: int) -> Iterator[Called]:
         for load in target.module.name_loads.get(name, []):
-            if target.module.scope_of(load).lookup(name) is _bindings(target.scope, name):
+            if target.module.scope_of(load).lookup(name) is target.scope.bindings.get(name):
                 yield from self.of(target.module, load, depth)
-
-
-def _bindings(scope: Scope, name: str) -> object:
-    return scope.bindings.get(name)
 
 
 def _outermost(module: ModuleNames, node: ast.expr) -> tuple[ast.expr, ast.AST | None]:

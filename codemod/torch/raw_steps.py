@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ..python.arguments import receiver_of
 from ..python.creations import Creation, creations_of
 from ..python.names import ModuleNames
 from ..python.paths import exclusive, function_of
@@ -31,19 +32,16 @@ def steps_unprepared(project: Project, module: ModuleNames) -> Iterator[ast.Call
     for backward in module.calls_by_name.get("backward", ()):
         given = len(backward.args) == 1 and isinstance(backward.func, ast.Attribute)
         for call in _steps_near(module, backward) if given else ():
-            if not exclusive(module, call, backward) and _is_raw(project, module, call):
+            if exclusive(module, call, backward):
+                continue
+            made = creations_of(project, module, receiver_of(call) or call.func)
+            if made and all(map(_is_of_torch, made)):
                 yield call
 
 
 def _steps_near(module: ModuleNames, node: ast.AST) -> Iterator[ast.Call]:
     calls = module.calls_inside.get((function_of(module, node), "step"), ())
     return (call for call in calls if isinstance(call.func, ast.Attribute) and not call.args)
-
-
-def _is_raw(project: Project, module: ModuleNames, call: ast.Call) -> bool:
-    assert isinstance(call.func, ast.Attribute)
-    made = creations_of(project, module, call.func.value)
-    return bool(made) and all(_is_of_torch(item) for item in made)
 
 
 def _is_of_torch(made: Creation) -> bool:

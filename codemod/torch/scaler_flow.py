@@ -15,12 +15,11 @@ from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, mo
 from ..python.scopes import last_name
 from ..source.project import Project
 from .accelerators import accelerator_at
-from .scaler import METHODS, Alias, AttributeAlias, KeyAlias, NameAlias, Scaler, Use, UseKind
-from .scaler_births import WORDS
+from .autocast import PARTIALS
+from .scaler import METHODS, WORDS, Alias, AttributeAlias, KeyAlias, NameAlias, Scaler, Use, UseKind
 
 HARMLESS_RECEIVERS = ("print", "isinstance", "id", "type", "repr", "str", "bool", "hasattr", "callable", "len")
 NAMESPACES = ("SimpleNamespace", "Namespace")
-PARTIALS = ("functools.partial", "partial")
 LOGGING = ("debug", "info", "warning", "error")
 MAX_ALIASES = 40
 USING = (*WORDS, "autocast", "scaler")

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..python.arguments import argument, receiver_of
 from ..python.functions import called_function
 from ..python.names import ModuleNames, last_name
 from ..python.paths import calls_of, exclusive, function_of, position
@@ -30,9 +31,7 @@ class ScalerStep:
 
     def optimizer(self, call: ast.Call) -> ast.expr | None:
         """What ``step(...)`` or ``unscale_(...)`` is given."""
-        named = [item.value for item in call.keywords if item.arg == "optimizer"]
-        first = call.args[0] if call.args else named[0] if named else None
-        return None if isinstance(first, ast.Starred) else first
+        return argument(call, "optimizer", position=0)
 
     def text_of_optimizer(self, call: ast.Call) -> str:
         """The source of ``optimizer(call)``, normalized; "" when there is none."""
@@ -41,7 +40,8 @@ class ScalerStep:
 
     def name_of_scaler(self, call: ast.Call) -> str:
         """The expression that ``call`` is a method of."""
-        return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else "scaler"
+        owner = receiver_of(call)
+        return ast.unparse(owner) if owner is not None else "scaler"
 
 
 def steps_of(scaler: Scaler) -> Iterator[ScalerStep]:

@@ -8,8 +8,7 @@ from ..python.names import ModuleNames, modules_with
 from ..source.facts import fact
 from ..source.project import Project
 from .named_api import names_for
-from .scaler import AttributeAlias, NameAlias, Scaler, Use
-from .scaler_births import APIS, WORD, WORDS, scaler_api, scaler_made_by
+from .scaler import APIS, WORD, WORDS, AttributeAlias, NameAlias, Scaler, Use, scaler_api, scaler_made_by
 from .scaler_flow import follow
 
 __all__ = ["APIS", "WORDS", "AttributeAlias", "NameAlias", "Scaler", "Use", "scaler_api", "scalers"]

@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from ..python.arguments import receiver_of
 from ..python.creations import creations_of
 from ..python.functions import class_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain, modules_with
@@ -139,7 +140,7 @@ def _readers(_: Project, module: ModuleNames) -> dict[tuple[ast.AST, str], list[
 
 def differentiated(node: ast.AST) -> Iterator[ast.AST]:
     """The parts of an expression that gradients flow back to."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CUTS:
+    if receiver_of(node, *CUTS) is not None:
         return
     yield node
     for child in ast.iter_child_nodes(node):
@@ -195,7 +196,7 @@ def _returns_one_of(project: Project, entry: Entry, function: FunctionNode, made
 
 
 def _loss_name(call: ast.Call) -> str:
-    receiver = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    receiver = receiver_of(call) or call.func
     if isinstance(receiver, ast.BinOp) and isinstance(receiver.op, ast.Div):
         receiver = receiver.left
     if isinstance(receiver, ast.Subscript) and isinstance(receiver.slice, ast.Constant):
@@ -234,8 +235,7 @@ def _steps(call: ast.Call) -> bool:
 
 def _is_own_optimizer(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     """Whether the optimizer is, or may be, an object of the project that scales by itself."""
-    receiver = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    made = creations_of(project, module, receiver)
+    made = creations_of(project, module, receiver_of(call) or call.func)
     if not made:
         return bool(scalers(project))
     own = [found[0] for item in made if (found := class_of(project, item.module, item.call.func)) is not None]

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..purpose.regimes import Regime
+from ..python.arguments import receiver_of
 from ..python.conditions import conditions_in
 from ..python.names import ModuleNames, Scope, attribute_chain, modules_with
 from ..source.facts import fact
@@ -48,9 +49,7 @@ def weight_choice_of(project: Project, scaler: Scaler, regime: Regime) -> Weight
     if len(texts) != 1 or not any(FP16 in region.values for region in regime.regions):
         return None
     choice = choices[0]
-    if choice.given.text in _conditions_text(project, scaler):
-        return None
-    return choice
+    return choice if choice.given.text not in _conditions_text(project, scaler) else None
 
 
 @fact
@@ -60,19 +59,16 @@ def weight_choices(project: Project) -> tuple[WeightChoice, ...]:
     for module in modules_with(project, WORDS, LOADERS):
         for node in _load_dtypes(module):
             for scenario in scenarios_of(project, module, node):
-                chosen = [item for item in scenario.given if item.equal and _names_bf16(item)]
+                named = [item for item in scenario.given if {as_dtype(value) for value in item.values} == {BF16}]
+                chosen = [item for item in named if item.equal]
                 if scenario.value == BF16 and len(chosen) == 1:
                     found.append(WeightChoice(module, node, chosen[0]))
     return tuple(found)
 
 
-def _names_bf16(item: Given) -> bool:
-    return {as_dtype(value) for value in item.values} == {BF16}
-
-
 def _load_dtypes(module: ModuleNames) -> Iterator[ast.expr]:
     for node in module.nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOADERS:
+        if isinstance(node, ast.Call) and receiver_of(node, *LOADERS) is not None:
             yield from (item.value for item in node.keywords if item.arg in LOAD_KEYS)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
             key = node.targets[0].slice
@@ -83,13 +79,9 @@ def _load_dtypes(module: ModuleNames) -> Iterator[ast.expr]:
 
 def _is_splatted(module: ModuleNames, table: ast.expr) -> bool:
     """Whether ``**table`` goes into a loader."""
-    text = ast.unparse(table)
-    return any(
-        isinstance(call.func, ast.Attribute)
-        and call.func.attr in LOADERS
-        and any(item.arg is None and ast.unparse(item.value) == text for item in call.keywords)
-        for call in module.calls
-    )
+    text, loads = ast.unparse(table), (call for name in LOADERS for call in module.calls_by_name.get(name, ()))
+    splatted = (item.value for call in loads for item in call.keywords if item.arg is None)
+    return any(ast.unparse(item) == text for item in splatted)
 
 
 def _sees(scaler: Scaler, choice: WeightChoice) -> bool:

@@ -7,6 +7,7 @@ import ast
 from ...model import Fix
 from ...proof.needs import Known
 from ...proof.proving import proved
+from ...python.arguments import receiver_of
 from ...python.bindings import values_at
 from ...python.bound import is_bound_at
 from ...python.callers import callers_of
@@ -40,14 +41,10 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
     clips = [clip.call for clip in clips_of(project, module, step.function)]
     if any(not _is_right_before(step, clip) for clip in clips):
         return None
-    arguments = _arguments(step, start, condition)
-    if arguments is None:
+    arguments, torch = _arguments(step, start, condition), torch_for(module, start)
+    if arguments is None or torch is None:
         return None
-    torch = torch_for(module, start)
-    if torch is None:
-        return None
-    receiver = optimizer.func.value if isinstance(optimizer.func, ast.Attribute) else optimizer.func
-    loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else step.backward.func
+    receiver, loss = receiver_of(optimizer) or optimizer.func, receiver_of(step.backward) or step.backward.func
     birth = f"{NAME} = {_class_of_scaler(project, module, torch[0], arguments, asked)}"
     edits = [
         module.insert(start, birth),
@@ -110,12 +107,13 @@ def _runs_once(project: Project, step: LossStep) -> bool:
 def _is_plain(step: LossStep, asked: bool) -> bool:
     """One backward of a plain name, one step without a closure, no look at gradients, the scaler's name free."""
     module = step.module
-    calls = calls_of(module, step.function)
-    backwards = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "backward"]
-    if len(backwards) != 1 or len(step.steps) != 1 or step.steps[0].args or step.steps[0].keywords:
+    others = (call for call in calls_of(module, step.function) if call is not step.backward)
+    if any(receiver_of(call, "backward") is not None for call in others):
+        return False
+    if len(step.steps) != 1 or step.steps[0].args or step.steps[0].keywords:
         return False
     statements = all(isinstance(module.parents[call], ast.Expr) for call in (step.backward, step.steps[0]))
-    loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else None
+    loss = receiver_of(step.backward)
     free = not any(NAME in scope.bindings for scope in (module.module_scope, module.scope_of(step.backward)))
     reads = any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in ast.walk(step.function))
     bf16 = module.mentions("bfloat16", "bf16")

@@ -8,6 +8,7 @@ from ...python.arguments import bind
 from ...python.functions import class_of
 from ...python.names import positional
 from ...python.paths import function_of
+from ...python.scopes import text_of
 from ...source.project import Project
 from ..scalers import APIS, Scaler, Use, scalers
 
@@ -29,14 +30,10 @@ def can_disable(project: Project, scaler: Scaler) -> bool:
 
 def survives_disabling(scaler: Scaler) -> bool:
     """Whether nothing reads the inner state that only an enabled scaler has."""
-    return not _reads_inner_state(scaler)
-
-
-def _reads_inner_state(scaler: Scaler) -> bool:
     if any(_is_indexed(use) for use in scaler.uses_of("state_dict")) or _wrapper_needs_enabled(scaler):
-        return True
+        return False
     members = [use.module.parents[use.node] for use in scaler.uses_of("private", "method", "bound-method")]
-    return any(_needs_enabled(item.attr) for item in members if isinstance(item, ast.Attribute))
+    return not any(_needs_enabled(item.attr) for item in members if isinstance(item, ast.Attribute))
 
 
 def _is_indexed(use: Use) -> bool:
@@ -70,14 +67,8 @@ def _subclass_can_be_disabled(project: Project, scaler: Scaler) -> bool:
     if found is None or not isinstance(found[1].node, ast.ClassDef):
         return False
     owner = found[1].node
-    reads = (node.attr for node in ast.walk(owner) if isinstance(node, ast.Attribute) and _on_self(node))
-    if any(_needs_enabled(name) for name in reads):
-        return False
-    return _takes_enabled(owner, scaler)
-
-
-def _on_self(node: ast.Attribute) -> bool:
-    return isinstance(node.value, ast.Name) and node.value.id == "self"
+    read = (node.attr for node in ast.walk(owner) if isinstance(node, ast.Attribute) and text_of(node.value) == "self")
+    return not any(map(_needs_enabled, read)) and _takes_enabled(owner, scaler)
 
 
 def _takes_enabled(owner: ast.ClassDef, scaler: Scaler) -> bool:

@@ -10,7 +10,7 @@ from ...model import Edit, Fix
 from ...proof.proving import proved
 from ...python.bindings import self_stores
 from ...python.editing import Where
-from ...python.names import ModuleNames, modules_with
+from ...python.names import ModuleNames, modules_with, root_name, string_of
 from ...source.documents import Document
 from ...source.project import Project
 from ..scalers import AttributeAlias, NameAlias, Scaler, Use
@@ -85,13 +85,8 @@ def _named_otherwise(document: Document, scaler: Scaler) -> bool:
 
 def _exported(module: ModuleNames) -> set[str]:
     bindings = module.module_scope.bindings.get("__all__", [])
-    elements = [item.value.elts for item in bindings if isinstance(item.value, ast.List | ast.Tuple)]
-    return {
-        item.value
-        for group in elements
-        for item in group
-        if isinstance(item, ast.Constant) and isinstance(item.value, str)
-    }
+    groups = (item.value.elts for item in bindings if isinstance(item.value, ast.List | ast.Tuple))
+    return {text for group in groups for item in group if (text := string_of(item)) is not None}
 
 
 def _is_simple(use: Use) -> bool:
@@ -159,15 +154,12 @@ class _Removal:
         return self.module.replace(call, *parts, ")")
 
     def _import(self) -> Iterator[Edit]:
-        func = self.scaler.call.func
-        root = func
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        if not isinstance(root, ast.Name) or _is_taken_elsewhere(self.project, self.module, root.id):
+        root = root_name(self.scaler.call.func)
+        if not root or _is_taken_elsewhere(self.project, self.module, root):
             return
-        for binding in self.module.scope_of(func).lookup(root.id):
+        for binding in self.module.scope_of(self.scaler.call.func).lookup(root):
             if isinstance(binding.node, ast.ImportFrom):
-                yield self.module.drop_import(binding.node, root.id)
+                yield self.module.drop_import(binding.node, root)
 
     # --- blocks that are left without a purpose ---------------------------------------------------------------------
 
@@ -178,12 +170,11 @@ class _Removal:
             grown = False
             for statement in list(self.removed):
                 parent = self.module.parents.get(statement)
-                if isinstance(parent, ast.If) and parent not in self.removed and self._is_emptied(parent):
+                if not isinstance(parent, ast.If) or parent in self.removed or not is_pure(parent.test):
+                    continue
+                if all(item in self.removed for item in (*parent.body, *parent.orelse)):
                     self.removed.add(parent)
                     grown = True
-
-    def _is_emptied(self, node: ast.If) -> bool:
-        return is_pure(node.test) and all(item in self.removed for item in (*node.body, *node.orelse))
 
     def _inside_removed(self, node: ast.AST) -> bool:
         return any(parent in self.removed for parent in self.module.ancestors(node))

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from ...proof.attributes import has_attribute
 from ...purpose.regions import Region, bf16_givens
+from ...python.bindings import reaching, self_stores
+from ...python.bound import is_bound_at
+from ...python.callers import CallSite, callers_of
 from ...python.conditions import excludes
+from ...python.functions import lineage
+from ...python.names import Binding, FunctionNode, Scope, attribute_chain, last_name
 from ...source.project import Project
 from ..dtypes import BF16, FP16, UNKNOWN, Constant, Dtype, Given, Scenario, as_dtype
 from ..imported import torch_at
 from ..scalers import Scaler
-from .available_text import respelled
+
+MAX_HOPS = 3
+ASKING = ("get", "lower", "upper", "strip", "is_bf16_supported", "is_available", "getattr")
+"""What a condition may call: asked twice, these answer the same."""
 
 
 def half_condition(project: Project, scaler: Scaler, regions: Sequence[Region]) -> str | None:
@@ -70,8 +81,9 @@ class _Selection:
             joined = _joined(given, [scenario.given for scenario, _ in self.bf16])
             if joined is None or not given.equal or {as_dtype(value) for value in given.values} <= {FP16}:
                 continue
-            if not any(excludes(_negated(joined), item.given) for item in self.half):
-                yield _negated(joined)
+            others = replace(joined, equal=False)
+            if not any(excludes(others, item.given) for item in self.half):
+                yield others
 
 
 def _last_first(scenarios: Sequence[Scenario]) -> Iterator[Given]:
@@ -88,17 +100,13 @@ def _joined(given: Given, cases: Sequence[Sequence[Given]]) -> Given | None:
             return None
         narrowest = min(same, key=lambda item: len(item.values))
         values += [value for value in narrowest.values if value not in values]
-    if not given.equal and any(_excluded_by(case, given.text) != set(values) for case in cases):
+    excluded = (
+        {value for item in case if item.text == given.text and not item.equal for value in item.values}
+        for case in cases
+    )
+    if not given.equal and any(each != set(values) for each in excluded):
         return None
-    return Given(given.text, tuple(values), given.equal, given.node, given.scope)
-
-
-def _excluded_by(case: Sequence[Given], text: str) -> set[Constant]:
-    return {value for item in case if item.text == text and not item.equal for value in item.values}
-
-
-def _negated(given: Given) -> Given:
-    return Given(given.text, given.values, not given.equal, given.node, given.scope)
+    return replace(given, values=tuple(values))
 
 
 def _condition(text: str, given: Given) -> str | None:
@@ -115,3 +123,132 @@ def _condition(text: str, given: Given) -> str | None:
 
 def _literal(value: Constant) -> str:
     return f'"{value}"' if isinstance(value, str) and '"' not in value and "\\" not in value else repr(value)
+
+
+# --- how a condition is spelled there ---------------------------------------------------------------------------------
+
+
+def respelled(project: Project, scaler: Scaler, text: str, scope: Scope, node: ast.AST) -> str | None:
+    """``text``, an expression of ``scope`` near ``node``, as it must be written where ``scaler`` is made; or None.
+
+    None where a name is not bound there yet, can have another value there, or cannot be reached from there.
+    """
+    try:
+        expression = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return None
+    return _Respelling(project, scaler).spelled(expression, scope, node, 0)
+
+
+class _Respelling:
+    def __init__(self, project: Project, scaler: Scaler) -> None:
+        self.project = project
+        self.scaler = scaler
+        self.module = scaler.module
+        self.here = scaler.module.scope_of(scaler.call)
+
+    def spelled(self, expression: ast.expr, scope: Scope, node: ast.AST, hops: int) -> str | None:
+        """The expression with every name in the words of the scaler's scope."""
+        if not _can_be_asked_again(expression):
+            return None
+        names = {item.id for item in ast.walk(expression) if isinstance(item, ast.Name)}
+        spelling: dict[str, str] = {}
+        for name in names:
+            found = self._name(name, expression, scope, node, hops)
+            if found is None:
+                return None
+            spelling[name] = found
+        return ast.unparse(_Renamed(spelling).visit(expression))
+
+    def _name(self, name: str, expression: ast.expr, scope: Scope, node: ast.AST, hops: int) -> str | None:
+        there, here = scope.lookup(name), self.here.lookup(name)
+        if not there:
+            return name if hasattr(builtins, name) and not here else None
+        if name == "self" and isinstance(there[0].node, ast.arg) and there[0].scope.enclosing_class is not None:
+            return name if self._holds_on_self(expression, scope) else None
+        if here is there or _are_same_import(here, there):
+            return name if self._has_same_value(here, node) else None
+        return self._passed(there[0], hops)
+
+    def _has_same_value(self, bindings: list[Binding], node: ast.AST) -> bool:
+        """Whether the name is bound when the scaler is made, and nothing gives it another value before ``node``."""
+        if not is_bound_at(self.module, bindings[0].name, self.scaler.call):
+            return False
+        if bindings[0].kind == "import":
+            return True
+        made, used = (reaching(self.module, bindings, place) for place in (self.scaler.call, node))
+        together = node in self.module.parents and self.module.scope_of(node).function is self.here.function
+        return not together or {id(item) for item in made} == {id(item) for item in used}
+
+    # --- a parameter, seen from the function that makes the scaler ----------------------------------------------------
+
+    def _passed(self, parameter: Binding, hops: int) -> str | None:
+        """What the scaler's function passes for a parameter of the function that enters the region."""
+        function = parameter.scope.node
+        if parameter.kind != "parameter" or hops >= MAX_HOPS or not isinstance(function, FunctionNode):
+            return None
+        module = next((module for module in self.scaler.modules if function in module.scopes), None)
+        sites = callers_of(self.project, module, function).sites if module is not None else ()
+        texts = {self._argument(site, parameter.name, hops) for site in sites}
+        return texts.pop() if len(texts) == 1 else None
+
+    def _argument(self, site: CallSite, name: str, hops: int) -> str | None:
+        argument = site.target.arguments(site.call).get(name)
+        if argument is None or not isinstance(argument, ast.Name | ast.Attribute):
+            return None
+        copy = ast.parse(ast.unparse(argument), mode="eval").body
+        return self.spelled(copy, site.module.scope_of(site.call), argument, hops + 1)
+
+    # --- attributes of self -------------------------------------------------------------------------------------------
+
+    def _holds_on_self(self, expression: ast.expr, scope: Scope) -> bool:
+        owner = self.here.enclosing_class
+        classes = lineage(self.project, self.module, owner) if owner is not None else ()
+        if owner is None or all(item is not scope.enclosing_class for _, item in classes):
+            return False
+        attributes = {
+            item.attr
+            for item in ast.walk(expression)
+            if isinstance(item, ast.Attribute) and attribute_chain(item.value) == ["self"]
+        }
+        uses = sum(isinstance(item, ast.Name) and item.id == "self" for item in ast.walk(expression))
+        return bool(attributes) and uses >= len(attributes) and all(self._is_set(owner, name) for name in attributes)
+
+    def _is_set(self, owner: Scope, name: str) -> bool:
+        """Whether ``self.<name>`` has its value, and keeps it, when the scaler is made."""
+        function = self.here.function.node
+        places = [(self.module.scope_of(item).function.node, item) for _, item in self_stores(self.module, owner, name)]
+        named = self.module.calls_by_name.get(getattr(function, "name", ""), [])
+        calls = [(self.module.scope_of(call).function.node, call) for call in named]
+        for place, item in places:
+            above = item.lineno < self.scaler.call.lineno
+            early = above if place is function else getattr(place, "name", "") == "__init__"
+            if not early or any(caller is place and call.lineno < item.lineno for caller, call in calls):
+                return False  # given later, or by a constructor that comes here first
+        return bool(places) and has_attribute(self.module, name, self.scaler.call)
+
+
+class _Renamed(ast.NodeTransformer):
+    """Replaces names by the expressions that stand for them."""
+
+    def __init__(self, spelling: dict[str, str]) -> None:
+        self.spelling = spelling
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.parse(self.spelling.get(node.id, node.id), mode="eval").body
+
+
+def _are_same_import(here: list[Binding], there: list[Binding]) -> bool:
+    names = {(item.kind, item.qualified) for item in (*here, *there)}
+    return bool(here) and len(names) == 1 and here[0].kind == "import"
+
+
+def _can_be_asked_again(expression: ast.expr) -> bool:
+    """Whether evaluating the expression a second time has no effect and the same answer."""
+    for node in ast.walk(expression):
+        if isinstance(node, ast.Call):
+            if last_name(node.func) not in ASKING:
+                return False
+        elif isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom | ast.Lambda | ast.comprehension):
+            return False
+    return True

@@ -14,8 +14,7 @@ from ....codemod.python.functions import bases_of, called_function, class_of
 from ....codemod.python.names import ModuleNames, attribute_chain, last_name, string_of
 from ....codemod.python.paths import calls_of, exclusive, function_of, guard_facts
 from ....codemod.source.project import Project
-from ....codemod.torch.scaler import Scaler
-from ....codemod.torch.scaler_births import OF_CUDA
+from ....codemod.torch.scaler import OF_CUDA, Scaler
 from ....codemod.torch.scalers import scalers
 from .fsdp_policies import wrapper_version
 
