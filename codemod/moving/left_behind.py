@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from ..model import Place
 from ..outcome import Declaration, RunEntry, Target
 from ..purpose.files import purpose_of, words_of
+from ..purpose.given import is_run_at
 from ..purpose.regimes import regime_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
@@ -50,7 +51,7 @@ def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
     arrived = {(item.path, _last(item.key)) for item in told if dtype_of(item) in {*HALVES} - others}
     found = [item for item in told if item.role in ("weights", "cast") and item.condition in ("", NOT_TRAINED)]
     found += [entry.declaration for entry in entries if _counts(after, entry, moved, arrived)]
-    stays = [item for item in found if dtype_of(item) in others]
+    stays = [item for item in found if dtype_of(item) in others and is_run_at(after, item.path, item.span)]
     paths = {item.path for item in stays}
     constants = [item for item in told if item.role == "constant" and item.path not in paths]
     stays += [item for item in constants if dtype_of(item) in others and (item.path, item.key) not in arrived]

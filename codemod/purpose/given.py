@@ -42,6 +42,15 @@ def acts(project: Project, finding: Finding) -> bool:
     return node is None or is_run(project, module, node)
 
 
+def is_run_at(project: Project, path: str, span: Span) -> bool:
+    """Whether a given run comes to a place in the code of one; what is no code is not asked about."""
+    document = project.document(path)
+    if document is None or document.kind not in (FileKind.PYTHON, FileKind.NOTEBOOK):
+        return True
+    node = _node_around(names_of(project, document), span)
+    return node is None or is_run(project, names_of(project, document), node)
+
+
 def _node_around(module: ModuleNames, span: Span) -> ast.AST | None:
     """The innermost expression or statement that holds a place."""
     nodes = (node for node in module.nodes if isinstance(node, ast.expr | ast.stmt) and node.lineno <= span.row)

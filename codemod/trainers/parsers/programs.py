@@ -123,6 +123,9 @@ def _take_plain(project: Project, growing: _Growing, module: ModuleNames) -> Non
     growing.choices += [
         (name, frozenset(word for each in words if (word := string_of(each)))) for name, words in listed
     ]
+    for call in module.calls_by_name.get("add_argparse_args", ()):
+        owner = module.qualified(call.func.value) if isinstance(call.func, ast.Attribute) else None
+        growing.frameworks |= {item.id: item for item in project.frameworks if owner in item.recognize.calls}
     makes = declared and any(name in module.calls_by_name for name in PARSERS)
     makes = makes or bool(not DECORATED.isdisjoint(module.imported_packages) and any(command_parameters(module)))
     if makes or any(name in module.calls_by_name for name in ("ArgumentParser", *PARSING)):

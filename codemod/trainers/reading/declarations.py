@@ -5,21 +5,40 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
+from ...purpose.imports import reached_from
+from ...python.names import modules_at
 from ...source.facts import fact
 from ...source.project import Project
+from ..parsers.programs import MAX_MODULES
 from .call_scopes import call_scopes
 from .mapping_scopes import mapping_scopes
-from .passed_sections import passed_sections
+from .passed_sections import passed_sections, with_objects
 from .scopes import Scope
 from .text_scopes import text_scopes
+
+OF_TRAINERS = ("Trainer", "TrainingArguments", "Config(")
+"""What code says that passes options on to a trainer of transformers or trl."""
 
 
 @fact
 def scopes_of(project: Project) -> tuple[Scope, ...]:
     """All scopes of the project, by path and line, computed once."""
-    texts, calls = list(text_scopes(project)), list(call_scopes(project))
+    calls = [with_objects(project, call) for call in call_scopes(project)]
+    texts = [scope for scope in text_scopes(project) if _may_reach_trainer(project, scope)]
     found = [*texts, *passed_sections(project, calls, texts), *calls, *mapping_scopes(project)]
     return tuple(sorted(found, key=lambda scope: (scope.path, scope.span, scope.framework.id)))
+
+
+def _may_reach_trainer(project: Project, scope: Scope) -> bool:
+    """Whether the flags of a line are a trainer's own, or options of a program that speaks of such arguments.
+
+    ``--fp16`` of a loop that is written by hand looks like the Trainer's.
+    """
+    is_copied = scope.kind == "command" and scope.framework.parsed_by_scripts and bool(scope.readers)
+    if not is_copied or any(reader.frameworks or not reader.is_closed for reader in scope.readers):
+        return True
+    behind = reached_from(project, modules_at(project, [reader.path for reader in scope.readers]), MAX_MODULES)
+    return any(word in module.document.text for module in behind for word in OF_TRAINERS)
 
 
 def calls_of(project: Project, *frameworks: str) -> tuple[Scope, ...]:

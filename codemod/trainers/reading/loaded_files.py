@@ -13,15 +13,13 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import config_files
 from .hydra_files import HYDRA, NAME_FLAGS, chosen_groups, composed, mains_of
-from .program_files import LAUNCHING, file_named, files_named, script_of, words_of_script
+from .program_files import LAUNCHING, file_in_code, files_named, script_of, words_of_script
 from .programs_started import modules_of
 from .shown_lines import instructed_files
 
 DYNAMIC = frozenset(("hydra", "jsonargparse", "importlib", "runpy", "subprocess"))
 """Libraries with which a program runs what it does not import by a statement."""
 MAX_MODULES = 200
-MAX_NAME = 300
-"""Characters of a string that can name a file."""
 ENDINGS = (*CONFIG_ENDINGS, ".py")
 
 
@@ -108,11 +106,10 @@ def _all_passed(project: Project) -> Mapping[str, frozenset[str]]:
 
 
 def _named_in(project: Project, module: ModuleNames) -> Iterator[str]:
-    for node in module.of_type(ast.Constant):
-        if isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS) and len(node.value) < MAX_NAME:
-            path = file_named(project, module.document.path, node.value)
-            if path is not None:
-                yield path
+    for node in (*module.of_type(ast.Constant), *module.of_type(ast.JoinedStr)):
+        path = file_in_code(project, module, node)
+        if path is not None:
+            yield path
 
 
 def _composed_by(project: Project, module: ModuleNames) -> Iterator[str]:

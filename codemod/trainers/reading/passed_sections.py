@@ -1,6 +1,7 @@
-"""Mappings of configuration files that code passes to a trainer as a whole: ``Trainer(**config["fit"])``.
+"""Settings that code passes to a trainer as a whole: ``Trainer(**config["fit"])``, ``TrainingArguments(**vars(args))``.
 
-What is read by a path ends a path of a file that the program is seen to load.
+What is read by a path ends a path of a file that the program is seen to load. Of an object it is the options and fields
+that the project declares.
 """
 
 from __future__ import annotations
@@ -10,17 +11,27 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ...purpose.files import purpose_of
+from ...purpose.imports import connected_modules
+from ...python.creations import creations_of
 from ...python.names import ModuleNames, attribute_chain
+from ...python.options import Option
 from ...python.trace import Domain, Trace, trace
 from ...source.project import Project
+from .command_options import declared_options
 from .configs import ConfigFile, Entry, config_files
 from .loaded_files import is_only_composed
-from .scopes import CodeOrigin, Scope, TextOrigin
+from .mapping_items import Item
+from .scopes import CodeOrigin, Scope, Setting, TextOrigin
 from .setting_reads import MAPPINGS, Read, is_loaded_for, is_of_settings, is_packaged, read_of
 from .text_scopes import tree_scope
 
 SAME_ENTRIES = frozenset(("dict", "vars", "to_container", "asdict", "deepcopy"))
 """Calls that give the entries of what they are given."""
+OF_OBJECTS = ("vars", "asdict")
+DUMPING = ("model_dump", "dict", "to_dict", "_asdict", "as_dict")
+"""Methods of an object that give its attributes as entries."""
+OF_ARGPARSE = "from_argparse_args"
+"""How Lightning 1.x makes a Trainer of what argparse gives."""
 
 
 def passed_sections(project: Project, calls: Iterable[Scope], known: Iterable[Scope]) -> Iterator[Scope]:
@@ -33,6 +44,71 @@ def passed_sections(project: Project, calls: Iterable[Scope], known: Iterable[Sc
                 if taken.isdisjoint(held) and any(item.key.means for item in section.settings):
                     taken |= held
                     yield section
+
+
+def with_objects(project: Project, call: Scope) -> Scope:
+    """A call with what it is passed of an object's attributes, ``**vars(args)``: the settings that are declared."""
+    origin = call.origin
+    if call.call is None or not isinstance(origin, CodeOrigin):
+        return call
+    settings, items = list(call.settings), list(origin.items)
+    given = {item.path for item in items}
+    for owner, holder in _objects(call.call):
+        for key in (key for key in call.framework.keys if key.means):
+            for name in (name for name in key.arguments if name.isidentifier() and name not in given):
+                node = _attribute(owner, name, holder)
+                options = declared_options(project, origin.module, name)
+                known = [item for item in options if _may_be_of(project, origin.module, owner, item)]
+                if known and len(known) == len(options) and _may_hold(project, origin.module, node):
+                    place = origin.module.place(owner, f"{name} is among {ast.unparse(owner)}")
+                    settings.append(Setting(key, None, "unknown", place, name, len(items)))
+                    items.append(Item(name, node, call.call, name))
+                    given.add(name)
+    changed = replace(origin, items=tuple(items))
+    return replace(call, settings=tuple(settings), origin=changed) if len(items) > len(origin.items) else call
+
+
+def _objects(call: ast.Call) -> Iterator[tuple[ast.expr, ast.AST]]:
+    """``args`` of ``**vars(args)``, ``**asdict(args)``, ``**args.__dict__`` and ``from_argparse_args(args)``."""
+    if getattr(call.func, "attr", "") == OF_ARGPARSE and call.args:
+        yield call.args[0], call
+    for keyword in (item for item in call.keywords if item.arg is None):
+        value = keyword.value
+        if isinstance(value, ast.Attribute) and value.attr == "__dict__":
+            yield value.value, keyword
+        elif isinstance(value, ast.Call):
+            name = (attribute_chain(value.func) or [""])[-1]
+            if name in OF_OBJECTS and len(value.args) == 1:
+                yield value.args[0], keyword
+            elif name in DUMPING and isinstance(value.func, ast.Attribute) and not value.args:
+                yield value.func.value, keyword
+
+
+def _attribute(owner: ast.expr, name: str, holder: ast.AST) -> ast.Attribute:
+    """``args.fp16``, as if it stood there."""
+    node = ast.copy_location(ast.Attribute(owner, name, ast.Load()), owner)
+    node.parent = holder  # type: ignore[attr-defined]
+    return node
+
+
+def _may_be_of(project: Project, module: ModuleNames, owner: ast.expr, option: Option) -> bool:
+    """Whether an option can be an attribute of ``owner``: one of a parser, or a field of the class that it is known to
+    be made of, or annotated with."""
+    held = option.module.scope_of(option.node).node if option.kind == "field" else None
+    if not isinstance(held, ast.ClassDef):
+        return option.kind == "option"
+    name = (attribute_chain(owner) or [""])[-1]
+    asked = {(attribute_chain(made.call.func) or [""])[-1] for made in creations_of(project, module, owner)}
+    for other in connected_modules(project, module):
+        fields = (item for item in other.of_type(ast.AnnAssign) if ast.unparse(item.target) == name)
+        parameters = (item for item in other.of_type(ast.arg) if item.arg == name and item.annotation is not None)
+        asked |= {ast.unparse(item.annotation).strip("'\"") for item in (*fields, *parameters) if item.annotation}
+    return asked == {held.name}
+
+
+def _may_hold(project: Project, module: ModuleNames, node: ast.Attribute) -> bool:
+    read = read_of(module, node)
+    return read is not None and not read.of_environment and is_of_settings(project, read)
 
 
 def _places(scope: Scope) -> Iterator[tuple[ConfigFile, int]]:

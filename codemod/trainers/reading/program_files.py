@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
 from ...formats.text import CommandLine
 from ...purpose.files import CONFIG_ENDINGS
+from ...python.names import ModuleNames
 from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import config_files
@@ -16,6 +18,8 @@ LAUNCHING = ("python", "accelerate", "torchrun", "deepspeed", "train", "launch",
 """Words of files that start programs."""
 VARIABLE = re.compile(r"\$(?:\{[^}]*\}|\w+)|\*+")
 """A variable of a shell in a word, or what stands for any name: ``conf/*.yaml``."""
+MAX_NAME = 300
+"""Characters of a string that can name a file."""
 FOLDER = re.compile(r"\$(?:\w+|\{\w+(?::?-.*)?\}|\(.*\))/")
 """A folder of a checkout that the shell knows: ``${ROOT}/``, ``$(dirname "$0")/``."""
 
@@ -59,6 +63,17 @@ def file_named(project: Project, near: str, word: str) -> str | None:
     endings = [path for path in listed if path.endswith(f"/{name}")]
     is_plain = "/" in word or word.endswith(".py")  # ``cd src && python train.py``
     return endings[0] if len(endings) == 1 and is_plain else None
+
+
+def file_in_code(project: Project, module: ModuleNames, node: ast.expr) -> str | None:
+    """The configuration file that a string names; of ``f"conf/{name}.json"`` the only one that it can name."""
+    if isinstance(node, ast.Constant):
+        word = node.value if isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS) else ""
+        return file_named(project, module.path, word) if word and len(word) < MAX_NAME else None
+    parts = node.values if isinstance(node, ast.JoinedStr) else ()
+    words = [item.value if isinstance(item, ast.Constant) else "$_" for item in parts]
+    found = files_matching(project, module.path, "".join(map(str, words))) if "$_" in words else ()
+    return found[0] if len(found) == 1 else None
 
 
 def files_named(project: Project, near: str, word: str) -> tuple[str, ...]:

@@ -192,7 +192,7 @@ def _name_in(node: ast.Constant) -> str:
     return name if name.endswith(CONFIG_ENDINGS) else ""
 
 
-def options_of(module: ModuleNames, node: ast.Constant) -> frozenset[str]:
+def options_of(module: ModuleNames, node: ast.expr) -> frozenset[str]:
     """The names of the option whose default a string is: ``add_argument("--config", default="small.yaml")``."""
     owner = module.parents.get(node)
     call = module.parents.get(owner) if isinstance(owner, ast.keyword) and owner.arg == "default" else None

@@ -24,7 +24,7 @@ from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
 from .handed import Launch, handed_in, is_left_out
 from .picked_calls import is_picked_by_word
-from .program_files import LAUNCHING, file_named, files_named, script_of
+from .program_files import LAUNCHING, file_in_code, file_named, files_named, script_of
 from .programs_started import built_by_name, candidates, is_program, modules_of, uses_step_of
 from .run_code import is_switched_off, is_used
 from .run_files import (
@@ -267,11 +267,10 @@ class _Resolver:
 
     def _search_names(self, module: ModuleNames) -> list[tuple[str, frozenset[str], int]]:
         found: dict[tuple[str, frozenset[str], int], None] = {}
-        for node in module.nodes:
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS):
-                path = self._found(module.document.path, node.value)
-                if path is not None and path in self._by_path:
-                    found[path, options_of(module, node), module.document.span(node).row] = None
+        for node in (node for node in module.nodes if isinstance(node, ast.Constant | ast.JoinedStr)):
+            path = file_in_code(self._project, module, node)
+            if path is not None and path in self._by_path:
+                found[path, options_of(module, node), module.document.span(node).row] = None
         return list(found)
 
     # --- scripts that nothing launches --------------------------------------------------------------------------------

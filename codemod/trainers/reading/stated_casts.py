@@ -12,7 +12,7 @@ from dataclasses import replace
 from ...model import Span
 from ...outcome import Declaration
 from ...purpose.files import words_of
-from ...python.names import ModuleNames, attribute_chain
+from ...python.names import FunctionNode, ModuleNames, attribute_chain
 from ...python.paths import guards, name_parts
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS, SAME_MODULE, WEIGHT_CASTS
@@ -32,6 +32,8 @@ MODELS = frozenset(_MODELS.split())
 """Last words of names that stand for models and their parts rather than tensors."""
 
 
+SAVING = ("save", "save_pretrained", "save_model", "save_file", "push_to_hub", "export")
+"""Calls that write a model to a file."""
 NOT_TRAINED = "not trained"
 """The condition of the dtype of a model beside the trained one."""
 REFERENCE = frozenset({"ref", "reference", "teacher", "frozen"})
@@ -84,6 +86,8 @@ def condition_of(module: ModuleNames, call: ast.Call) -> str:
     name = getattr(module.scope_of(call).node, "name", "")
     if name.startswith(OTHER_STAGES):
         return f"in {name}()"
+    if _is_saved(module, call):
+        return "for what is saved"
     places = [call, *module.calls_by_name.get(name, ())]
     if any(_is_optimizer(item) for place in places for item in module.ancestors(place)):
         return "inside an optimizer"
@@ -91,6 +95,21 @@ def condition_of(module: ModuleNames, call: ast.Call) -> str:
     guard = next(tests, None)
     text = f"{'if' if guard.holds else 'if not'} {ast.unparse(guard.test)}" if guard is not None else ""
     return shortened(text)
+
+
+def _is_saved(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether a cast is for a file: ``model.half().save_pretrained(path)``, or in a function that saves, not trains."""
+    above = module.parents.get(call)
+    if isinstance(above, ast.Attribute) and above.attr in SAVING:
+        return True
+    function = module.scope_of(call).node
+    own = [
+        name
+        for name in (*SAVING, "backward")
+        for item in module.calls_by_name.get(name, ())
+        if module.scope_of(item).node is function
+    ]
+    return isinstance(function, FunctionNode) and bool(own) and "backward" not in own
 
 
 def _is_optimizer(node: ast.AST) -> bool:

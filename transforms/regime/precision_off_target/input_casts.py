@@ -20,7 +20,7 @@ from ....codemod.torch.api import LOAD_KEYS, WEIGHT_CASTS
 from ....codemod.torch.dtypes import BF16, HALVES, TORCH_DTYPES, Dtype
 from ....codemod.trainers.framework import FAMILIES
 from ....codemod.trainers.reading.auditing import WORDS_OF_FAMILY
-from ....codemod.trainers.reading.stated_casts import condition_of, is_model
+from ....codemod.trainers.reading.stated_casts import NOT_TRAINED, condition_of, frozen, is_model
 from ....codemod.trainers.reading.stated_values import gives_tensor
 from ....codemod.trainers.writing.moves import Move
 from .half_kernels import half_only_kernel
@@ -67,7 +67,7 @@ def _move(
     project: Project, module: ModuleNames, call: ast.Call, old: Dtype, wanted: Dtype, because: Place
 ) -> Iterator[Move]:
     dtype = _spelled(project, module, call, old)
-    if dtype is None or not _is_tensor(module, call) or condition_of(module, call):
+    if dtype is None or condition_of(module, call) or not (_is_tensor(module, call) or _is_frozen_model(module, call)):
         return
     edits = (respelled_cast(module, call, wanted),) if dtype is call else replaced(module, dtype, wanted)
     message = f"{ast.unparse(call)} is {old.name}, like the run so far; the target is {project.target}"
@@ -84,6 +84,12 @@ def _spelled(project: Project, module: ModuleNames, call: ast.Call, dtype: Dtype
     given = [*call.args, *(item.value for item in call.keywords if item.arg in LOAD_KEYS)]
     found = next((node for node in given if TORCH_DTYPES.get(module.qualified(node) or "") == dtype), None)
     return found if found is not None and gives_tensor(project, module, call) else None
+
+
+def _is_frozen_model(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether a model is cast whose gradients are switched off under this name."""
+    receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return receiver is not None and is_model(receiver) and frozen(module, receiver) == NOT_TRAINED
 
 
 def _is_tensor(module: ModuleNames, call: ast.Call) -> bool:
