@@ -27,6 +27,26 @@ lightning.Trainer(precision=args.precision).fit(Net())
 SWITCHED = TRAINS.replace('"--precision", default=None', '"--amp", action="store_true"').replace(
     "precision=args.precision", 'precision="16-mixed" if args.amp else "32-true"'
 )
+MADE = """
+import argparse
+
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--amp", action="store_true")
+args = parser.parse_args()
+net = torch.nn.Linear(2, 2).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+if args.amp:
+    scaler = torch.amp.GradScaler("cuda")
+else:
+    scaler = None
+for batch in torch.ones(2, 3, 2).cuda():
+    with torch.autocast("cuda", enabled=scaler is not None):
+        loss = net(batch).sum()
+    loss = scaler.scale(loss) if scaler is not None else loss
+    loss.backward()
+"""
 COMPOSED = """
 import hydra
 import lightning
@@ -57,6 +77,7 @@ def places(run: RunReport) -> list[int]:
             ["fp16-mixed", "fp32", "unknown", "bf16-mixed"],
             [[1], [2], [], [4]],
         ),
+        (MADE, ["--amp", ""], ["fp16-mixed", "fp32"], [[1], []]),
         (SWITCHED, ["--amp", "--seed 3", "--amp --seed 4"], ["fp16-mixed", "fp32", "fp16-mixed"], [[], [], []]),
         (
             COMPOSED,

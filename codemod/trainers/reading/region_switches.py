@@ -12,6 +12,7 @@ from ...python.callers import callers_of
 from ...python.names import FunctionNode, ModuleNames
 from ...python.paths import guards
 from ...python.trace import Domain, Trace, trace
+from ...python.trace_steps import Bound, Step
 from ...source.project import Project
 from ...torch.autocast import Autocast, dtype_scenarios
 from ...torch.dtype_values import constants_of
@@ -159,6 +160,18 @@ def _made(_question: Trace[Made], module: ModuleNames, node: ast.expr) -> Iterab
     return () if _is_nothing(node) else None
 
 
+def _made_under(question: Trace[Made], step: Step, found: Iterable[Made]) -> Iterable[Made]:
+    """``if amp: scaler = GradScaler()`` beside ``scaler = None``: the test under which the object is made."""
+    if not isinstance(step, Bound) or step.binding.value is None or len(step.rivals) != 2:
+        return found
+    values = [item.value for item in step.rivals if item is not step.binding]
+    tests = guards(step.module, step.binding.node)
+    is_other_none = all(value is not None and _is_nothing(value) for value in values)
+    if not is_other_none or _is_nothing(step.binding.value) or len(tests) != 1 or not tests[0].holds:
+        return found
+    return ((step.module, tests[0].test),)
+
+
 def _is_nothing(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value in (None, False)
 
@@ -167,5 +180,5 @@ TESTS: Domain[Test] = Domain(_tests, lambda *_gap: (None,), setting=lambda *_set
 """The comparisons that all have to hold for an expression to be true; None where something else decides."""
 
 Made: TypeAlias = "tuple[ModuleNames, ast.expr] | None"
-MADE: Domain[Made] = Domain(_made, lambda *_gap: (None,), setting=lambda *_setting: (None,))
+MADE: Domain[Made] = Domain(_made, lambda *_gap: (None,), _made_under, setting=lambda *_setting: (None,))
 """The tests with which an object is made in place of None; None where something else decides."""
