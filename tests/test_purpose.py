@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from precfix.codemod.purpose.files import purpose_of
+from precfix.codemod.purpose.files import is_record, purpose_of
 from precfix.codemod.purpose.imports import connected_modules, importers_of
 from precfix.codemod.purpose.runs import Run, runs_around, runs_of, uses
 from precfix.codemod.purpose.training import only_infers, only_launches_inference, reached_modules, training_modules
@@ -272,3 +272,27 @@ def test_what_a_package_imports_is_not_run_by_each_of_its_parts(tmp_path: Path) 
         },
     )
     assert not runs_of(project, *class_named(project, "lib/net.py", "Net"))
+
+
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [
+        ("wandb/run-20240101_010101-abcd/files/config.yaml", True),
+        ("logs/run/version_0/hparams.yaml", True),
+        ("lightning_logs/version_3/config.yaml", True),
+        ("outputs/2024-01-01/10-00-00/.hydra/config.yaml", True),
+        ("multirun/2024-01-01/10-00-00/0/config.yaml", True),
+        ("out/checkpoint-500/training_args.json", True),
+        ("checkpoints/step_100/args.json", True),
+        ("trainer_state.json", True),
+        ("wandb/sweep.yaml", False),
+        ("hparams.yaml", False),
+        ("experiments/2024-01-01/config.yaml", False),
+        ("configs/version_2/train.yaml", False),
+        ("configs/checkpointing.yaml", False),
+        ("checkpoints/config.json", False),
+        ("outputs/2024-01-01/train.sh", False),
+    ],
+)
+def test_settings_that_runs_write_are_records(path: str, written: bool) -> None:
+    assert is_record(path) == written

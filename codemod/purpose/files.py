@@ -8,14 +8,20 @@ from itertools import pairwise
 
 from .words import (
     AFTER_TRAINING_WORDS,
+    CHECKPOINTS,
     COPIED_LIBRARIES,
     FOREIGN_WORDS,
+    LOGS,
     NOT_TRAINING,
+    NUMBERED,
     RETIRED_WORDS,
     REWRITES,
     TEST_NAMES,
     TEST_WORDS,
     TRAINING_WORDS,
+    WRITTEN,
+    WRITTEN_FOLDERS,
+    WRITTEN_NAMES,
     Purpose,
     Words,
 )
@@ -49,6 +55,22 @@ def purpose_of(path: str) -> Purpose:
     if is_copy or any(not RETIRED_WORDS.isdisjoint(words_of(part)) for part in (*folders, stem)):
         return Purpose.RETIRED
     return Purpose.TRAINING if says_training(stem) else Purpose.UNSTATED
+
+
+@lru_cache(MAX_KNOWN)
+def is_record(path: str) -> bool:
+    """Whether a file of settings is what a run has written of itself: the outcome of a declaration, and none."""
+    *folders, name = path.lower().split("/")
+    stem, _, ending = name.rpartition(".")
+    if f".{ending}" not in CONFIG_ENDINGS:
+        return False
+    if not WRITTEN_FOLDERS.isdisjoint(folders) or any(re.fullmatch(WRITTEN, folder) for folder in folders):
+        return True
+    words = {word for folder in folders for word in words_of(folder)}
+    if not LOGS.isdisjoint(words) and any(re.fullmatch(NUMBERED, folder) for folder in folders):
+        return True
+    is_beside = not CHECKPOINTS.isdisjoint(words)
+    return stem == "trainer_state" or (is_beside and stem in WRITTEN_NAMES)
 
 
 def is_test(path: str) -> bool:

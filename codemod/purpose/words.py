@@ -113,3 +113,13 @@ REWRITES = frozenset({"merge", "fuse"})
 name they are model code (token merging, fused layers)."""
 RETIRED_WORDS = frozenset({"old", "bak", "backup", "deprecated", "legacy", "archive", "archived", "unused", "outdated"})
 """Words in a path that say: kept, but not used any more."""
+WRITTEN_FOLDERS = frozenset({".hydra", "lightning_logs", "mlruns"})
+"""Folders that runs write: Hydra's, Lightning's and MLflow's own."""
+WRITTEN = r"checkpoint-\d+|global_step_?\d+|(?:offline-)?run-\d{8}_\d{6}-\w+"
+"""What the HF Trainer, DeepSpeed and wandb name the folders of runs."""
+NUMBERED = r"version_\d+|\d{4}-\d{2}-\d{2}(?:[_-]\d{2}-\d{2}-\d{2})?"
+"""What Lightning and Hydra name them, below `LOGS`; people name folders of experiments so, too."""
+LOGS = frozenset({"logs", "log", "outputs", "multirun"})
+WRITTEN_NAMES = frozenset({"args", "hparams", "train_args", "training_args", "trainer_state"})
+"""What runs name what they save of their settings beside checkpoints."""
+CHECKPOINTS = frozenset({"checkpoint", "checkpoints", "ckpt", "ckpts"})

@@ -13,6 +13,7 @@ from ...formats.opening import kind_of, open_config, open_within
 from ...formats.text import ConfigText, ConfigUnreadable, Entry, Heredoc
 from ...formats.yaml_commands import commands_in
 from ...model import Edit, Place, ReplaceText, Span
+from ...purpose.files import is_record
 from ...source.documents import Document, FileKind
 from ...source.magics import CONTINUED, MASK, WRITTEN_CELL
 from ...source.notebook_cells import Magic
@@ -90,11 +91,14 @@ class ConfigFile:
 def config_files(
     project: Project, containing: Iterable[str], kinds: Iterable[FileKind] = KINDS
 ) -> Iterator[ConfigFile]:
-    """Every configuration text of these kinds whose file holds any of the words; what cannot be read is recorded."""
+    """Every configuration text of these kinds whose file holds any of the words; what cannot be read is recorded.
+
+    Not what runs have written of themselves.
+    """
     words = tuple(containing)
     for kind in kinds:
         for document in project.documents(kind, words):
-            yield from opened(project, document)
+            yield from opened(project, document) if not is_record(document.path) else ()
     for document in project.documents(FileKind.NOTEBOOK, words):
         yield from _notebook_lines(document)
 
