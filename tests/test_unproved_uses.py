@@ -117,6 +117,8 @@ UNPROVED = (
     "getattr(out.detach().cpu(), 'numpy')()",
     "out.detach().cpu().__array__()",
     "np.from_dlpack(out.detach().cpu())",
+    "print(torch.fft.rfft(out).abs().mean().item())",
+    "print(torch.arange(y.size(0), dtype=out.dtype))",
     "assert out.dtype == torch.float16",
     "assert 'Half' in out.type()",
     "print(TABLE[out.dtype])",
@@ -159,6 +161,8 @@ PROVED = (
     "kept.append(loss.item()); print(np.mean([loss for loss in kept if np.isfinite(loss)]))",
     "metered(loss=loss, **{'l1': loss}); print(loss)",
     "masks = out.sigmoid(); print(masks.float().cpu().numpy())",
+    "print(torch.fft.rfft(out.float()).abs().mean().item())",
+    "print(torch.arange(8, dtype=out.dtype))",
     "shown = {}; shown['out'] = out.detach(); print(shown['out'].float().cpu().numpy())",
 )
 
@@ -309,6 +313,10 @@ IN_MODULES = (
     ({"MODULE": "np.save('out.npy', out.detach().cpu())"}, False),
     ({"MODULE": "assert out.dtype in (torch.float16, torch.float32)"}, False),
     ({"MODULE": "assert out.dtype in (torch.float16, torch.bfloat16, torch.float32)"}, True),
+    ({"MODULE": "y = torch.fft.rfft(out)"}, False),
+    ({"MODULE": "y = torch.fft.rfft(out.float()).abs() + torch.stft(y, 64, window=self.window)"}, True),
+    ({"MODULE": "y = y + torch.arange(y.shape[0], device=y.device).type_as(out)"}, False),
+    ({"MODULE": "y = y + torch.arange(y.shape[0], device=y.device, dtype=torch.float32)"}, True),
     ({"MODULE": "print(np.sqrt(out.shape[0]), np.array([1.0]))"}, True),
     ({"MODULE": "self.kept = out.detach().cpu()", "OUTSIDE": "print(criterion.kept.numpy())"}, False),
     ({"MODULE": "self.kept = out.detach().cpu()", "OUTSIDE": "print(criterion.kept.float().numpy())"}, True),

@@ -12,6 +12,10 @@ MISSING = {
 }
 """The dtypes without a kernel, by operation and device type."""
 WITHOUT_KERNELS = frozenset(name for name, _ in MISSING)
+FLOAT16_ALONE = frozenset(
+    f"torch.{name}" for (name, device), dtypes in MISSING.items() if (device, dtypes) == ("cuda", ("bfloat16",))
+)
+"""The functions that take float16 on CUDA, and raise for bfloat16."""
 FFT_SIZES = {"stft": "n_fft", "istft": "n_fft"} | {
     name: "s" if name.endswith(("n", "2")) else "n" for name, _ in MISSING if name.startswith("fft.")
 }

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 
 from ....codemod.model import Place
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.reach import reached
+from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtypes import BF16, FP16, HALVES, TORCH_DTYPES, Dtype
+from .readers_of_results import chain
 from .region_results import arrays_behind, block_of
+
+CHAINED = ast.Name | ast.Attribute
+EXACT = 257
+"""How many integers bfloat16 counts without a gap; float16 counts to 2048."""
+NO_COUNT = f"counts in bfloat16 then, which holds no odd number above {EXACT - 1}"
 
 
 def demanded_half(project: Project, region: Autocast) -> Place | None:
@@ -28,14 +35,34 @@ def demanded_half(project: Project, region: Autocast) -> Place | None:
     return None
 
 
-def demanded_float16(held: Iterable[tuple[ModuleNames, ast.AST]]) -> Place | None:
-    """An assertion, or a look-up by dtype, in functions that get bfloat16 where they got float16."""
-    for module, function in held:
+def demanded_float16(held: Mapping[tuple[ModuleNames, ast.AST], Collection[str]]) -> Place | None:
+    """An assertion, a look-up by dtype or a count in functions that get bfloat16 where they got float16."""
+    for (module, function), names in held.items():
         for node in ast.walk(function):
+            if isinstance(node, ast.Call) and _is_counted_for(node, names):
+                return module.place(node, f"{ast.unparse(node)} {NO_COUNT}")
             told = _dtypes(module, node.test) if isinstance(node, ast.Assert | ast.If) and _refuses(node) else set()
             if _looks_up(node) or (FP16 in told and BF16 not in told):
                 return module.place(node, f"{ast.unparse(node).splitlines()[0]} does not know bfloat16")
     return None
+
+
+def counts_far(node: ast.AST | None) -> bool:
+    """Whether ``arange`` goes by ones to an end that may be too far, and counts what is not divided at once."""
+    if not isinstance(node, ast.Call) or last_name(node.func) != "arange" or not 1 <= len(node.args) <= 2:
+        return False
+    end = node.args[-1]
+    is_near = isinstance(end, ast.Constant) and isinstance(end.value, int) and end.value <= EXACT
+    return not is_near and all(item.arg not in (None, "step", "start", "end") for item in node.keywords)
+
+
+def _is_counted_for(call: ast.Call, names: Collection[str]) -> bool:
+    """``torch.arange(n, dtype=x.dtype)``, ``torch.arange(n).type_as(x)``, where ``x`` is of a region."""
+    is_cast = isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "type_as")
+    given = call.args if is_cast else [item.value for item in call.keywords if item.arg == "dtype"]
+    counted = call.func.value if isinstance(call.func, ast.Attribute) and is_cast else call
+    owners = (item.value if isinstance(item, ast.Attribute) and item.attr == "dtype" else item for item in given)
+    return counts_far(counted) and any(chain(item) in names for item in owners if isinstance(item, CHAINED))
 
 
 def _dtypes(module: ModuleNames, test: ast.expr) -> set[Dtype | None]:

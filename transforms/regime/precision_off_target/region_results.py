@@ -19,6 +19,7 @@ from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
+from ....codemod.torch.tables.kernels import FLOAT16_ALONE
 from .inner_code import Inner, inner_code, loads_of
 from .narrowed import call_name, is_narrowed, loses
 from .readers_of_results import called, chain, is_handed_out, is_step, readers_of
@@ -58,7 +59,7 @@ class Behind:
 
     conversions: dict[ast.Call, ModuleNames]
     passed: dict[ast.expr, ModuleNames]
-    """What functions of libraries are passed that make arrays of it themselves."""
+    """What functions of libraries are passed that make arrays of it themselves, or have no kernel for bfloat16."""
     held: dict[tuple[ModuleNames, ast.AST], set[str]]
     """The names in the functions that hold it."""
     unread: set[ast.AST]
@@ -152,7 +153,8 @@ class _Spread:
         if is_conversion(call):
             self.conversions[call] = module
         self._follow_arguments(module, call, given)
-        if (module.qualified(call.func) or "").startswith(self._packages):
+        qualified = module.qualified(call.func) or ""
+        if qualified.startswith(self._packages) or (qualified in FLOAT16_ALONE and not _has_window(call)):
             self.passed |= {item: module for item in call.args if item in given}
 
     def _follow_arguments(self, module: ModuleNames, call: ast.Call, given: list[ast.expr]) -> None:
@@ -205,6 +207,11 @@ class _Spread:
 def is_conversion(node: ast.AST) -> bool:
     """Whether it is a call that makes an array."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CONVERTING
+
+
+def _has_window(call: ast.Call) -> bool:
+    """``stft`` multiplies by its window, mostly float32, before it looks for a kernel."""
+    return call_name(call) in ("stft", "istft") and any(item.arg == "window" for item in call.keywords)
 
 
 def _passed(call: ast.Call) -> Iterator[ast.expr]:

@@ -19,6 +19,7 @@ from ....codemod.python.reach import reached
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtypes import HALVES
+from ....codemod.torch.tables.kernels import FLOAT16_ALONE
 from .demanded_halves import demanded_float16
 from .region_results import CONVERTING, Block, arrays_behind, arrays_inside, block_of, block_of_steps, is_conversion
 from .unproved_results import unproved_use
@@ -64,7 +65,7 @@ def _inside(project: Project, block: Block) -> Place | None:
             return _place(module, given)
     passed = arrays.passed.items() if arrays is not None else ()
     taken = next((_place(module, item) for item, module in passed if _may_be_under(project, module, item)), None)
-    return taken or demanded_float16(arrays.held if arrays is not None else ())
+    return taken or demanded_float16(arrays.held if arrays is not None else {})
 
 
 def _may_be_under(project: Project, module: ModuleNames, given: ast.expr) -> bool:
@@ -72,7 +73,10 @@ def _may_be_under(project: Project, module: ModuleNames, given: ast.expr) -> boo
 
 
 def _place(module: ModuleNames, given: ast.expr) -> Place:
-    return module.place(given, f"{ast.unparse(given)} may then be bfloat16, which NumPy lacks")
+    call = module.parents.get(given)
+    taken = (module.qualified(call.func) or "") if isinstance(call, ast.Call) else ""
+    lacking = f"for which {taken} has no kernel" if taken in FLOAT16_ALONE else "which NumPy lacks"
+    return module.place(given, f"{ast.unparse(given)} may then be bfloat16, {lacking}")
 
 
 def _is_half(project: Project, module: ModuleNames, node: ast.expr) -> bool:

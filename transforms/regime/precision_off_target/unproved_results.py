@@ -18,6 +18,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.api import CASTS
 from ....codemod.torch.dtypes import HALVES, TORCH_DTYPES
 from ....codemod.torch.tables.operations import operation
+from .demanded_halves import counts_far
 from .differentiated import is_differentiated
 from .known_callables import has_methods, is_of_python, is_replaced
 from .narrowed import LOSING, LOST, is_narrowed
@@ -239,7 +240,7 @@ def _of_dtype(module: ModuleNames, node: ast.AST, dtype: ast.Attribute) -> ast.A
     """What is made of a dtype: a tensor of the same one and a text fit, a comparison does not."""
     parent = module.parents.get(dtype)
     if isinstance(parent, ast.keyword | ast.FormattedValue):
-        return None
+        return node if counts_far(module.parents.get(parent)) else None
     if isinstance(parent, ast.Call):
         is_fitting = last_name(parent.func) in ("to", "type", "print", "finfo", "zeros", "ones", "tensor")
         return None if is_fitting and "numpy" not in (module.qualified(parent.func) or "") else node
