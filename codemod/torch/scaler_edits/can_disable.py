@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import ast
 
+from ...purpose.regions import regions_of
 from ...python.arguments import bind
 from ...python.functions import class_of
-from ...python.names import positional
+from ...python.names import modules_with, positional
 from ...python.paths import function_of
-from ...python.scopes import text_of
+from ...python.scopes import last_name, text_of
 from ...source.project import Project
+from ..dtypes import FP16
 from ..scalers import APIS, Scaler, Use, scalers
 
 ENABLED_ONLY = ("get_growth_factor", "get_backoff_factor", "get_growth_interval")
 """Methods that read what a disabled scaler does not have (PyTorch 2.13: an AttributeError)."""
+STATE = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
+"""What the state of an enabled scaler holds."""
 ALWAYS_THERE = ("_enabled", "_device")
 """The private attributes that every scaler has."""
 
@@ -23,17 +27,69 @@ def can_disable(project: Project, scaler: Scaler) -> bool:
     if not scaler.switch or scaler.arguments is None or not survives_disabling(scaler):
         return False
     holders = (item for item in scalers(project) if any(call is scaler.call for _, call in item.inner))
-    if not all(map(survives_disabling, holders)):
+    if not all(map(survives_disabling, holders)) or (scaler.uses_of("state_dict") and _is_resumed(project, scaler)):
         return False
     return scaler.kind != "subclass" or _subclass_can_be_disabled(project, scaler)
 
 
+def _is_resumed(project: Project, scaler: Scaler) -> bool:
+    """Whether code reads what a saved state holds, or resumes it with a scaler that stays on: it is empty then."""
+    others = (item for item in scalers(project) if item.call is not scaler.call and item.uses_of("load_state_dict"))
+    if project.fact(_reads_saved_state):
+        return True
+    return any(
+        not item.switched_off
+        and (not survives_disabling(item) or {FP16} in (region.values for region in regions_of(project, item)))
+        for item in others
+    )
+
+
+def _reads_saved_state(project: Project) -> bool:
+    """``checkpoint["scaler"]["scale"]``"""
+    return any(
+        isinstance(node.slice, ast.Constant)
+        and node.slice.value in STATE
+        and isinstance(node.value, ast.Subscript)
+        and "scaler" in ast.unparse(node.value.slice).lower()
+        for module in modules_with(project, ("scaler",), STATE)
+        for node in module.of_type(ast.Subscript)
+    )
+
+
 def survives_disabling(scaler: Scaler) -> bool:
-    """Whether nothing reads the inner state that only an enabled scaler has."""
+    """Whether nothing reads the inner state that only an enabled scaler has, nor goes by its scale, which is 1 then."""
     if any(_is_indexed(use) for use in scaler.uses_of("state_dict")) or _wrapper_needs_enabled(scaler):
         return False
     members = [use.module.parents[use.node] for use in scaler.uses_of("private", "method", "bound-method")]
-    return not any(_needs_enabled(item.attr) for item in members if isinstance(item, ast.Attribute))
+    if any(_needs_enabled(item.attr) for item in members if isinstance(item, ast.Attribute)):
+        return False
+    return not any(_is_compared(use) for use in scaler.uses_of("get_scale"))
+
+
+def _is_compared(use: Use) -> bool:
+    """``scaler.get_scale() < 2``, also through a variable; two scales of one scaler are equal then, and may be."""
+    module, call = use.module, use.call
+    above = module.parents.get(call) if call is not None else None
+    if call is None or not isinstance(above, ast.Assign | ast.NamedExpr):
+        return isinstance(above, ast.Compare) and not all(_is_scale(use, item) for item in _compared(above))
+    targets = above.targets if isinstance(above, ast.Assign) else [above.target]
+    compares = (item for item in module.of_type(ast.Compare) if function_of(module, item) is function_of(module, call))
+    names = {item.id for item in targets if isinstance(item, ast.Name)}
+    asked = (item for item in compares if any(getattr(part, "id", "") in names for part in _compared(item)))
+    return any(not all(_is_scale(use, part) for part in _compared(item)) for item in asked)
+
+
+def _compared(node: ast.Compare) -> list[ast.expr]:
+    return [node.left, *node.comparators]
+
+
+def _is_scale(use: Use, node: ast.expr) -> bool:
+    """Whether an expression is a scale, or a variable that holds one."""
+    if isinstance(node, ast.Call):
+        return last_name(node.func) == "get_scale"
+    name, stores = ast.unparse(node), use.module.of_type(ast.Assign)
+    held = (item.value for item in stores if any(ast.unparse(each) == name for each in item.targets))
+    return any(isinstance(item, ast.Call) and last_name(item.func) == "get_scale" for item in held)
 
 
 def _is_indexed(use: Use) -> bool:
