@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ....codemod.model import Edit, EditRefused, Place, Span
+from ....codemod.model import Applicability, Edit, EditRefused, Place, Span
 from ....codemod.purpose.steps import function_scope
 from ....codemod.purpose.targets import EFFECTS, compute_dtype
 from ....codemod.python.conditions import conditions_in
@@ -17,7 +17,7 @@ from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios, runs_withou
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, Constant, Dtype, as_dtype
 from ....codemod.torch.scaler_edits.add_scaler import fix
-from ....codemod.torch.unscaled_steps import names_scaling, training_step
+from ....codemod.torch.unscaled_steps import names_scaling, scales_somehow, training_step
 from ....codemod.trainers.reading.knobs import Knob
 from ....codemod.trainers.reading.links import sources, unfollowed_argument
 from ....codemod.trainers.reading.region_switches import is_fixed_off
@@ -36,7 +36,6 @@ from .unknown_arrays import array_of_unknown
 
 DEFAULTS = ("parameter", "argument")
 """Where a truth value is left: what a caller passes decides, and a switch that is off is not flipped."""
-"""The first torch whose autocast takes ``dtype=``."""
 
 
 def moves(project: Project) -> Iterator[Move]:
@@ -71,6 +70,7 @@ def _to_half(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterato
     array = array_of_unknown(project, region.autocast) if wanted == BF16 and region.values != {wanted} else None
     doubt = OFF_TODAY if is_off else f"{array.path}:{array.span.row} {array.message}" if array is not None else ""
     doubt = doubt or (OF_MODEL if computes_scaled_loss(project, region.autocast) else "")
+    doubt = doubt or (_doubted_scaling(project, region) if wanted == FP16 and region.values != {wanted} else "")
     for move in _half_moves(project, region, wanted):
         move = replace(move, unproved=doubt) if doubt and move.edits and not move.unproved else move
         yield move.only_reported(UNSCALED if unscaled else raw) if (unscaled or raw) and move.edits else move
@@ -326,6 +326,15 @@ def is_literal(module: ModuleNames, node: ast.expr) -> bool:
 
 
 # --- loss scaling -----------------------------------------------------------------------------------------------------
+
+
+def _doubted_scaling(project: Project, region: TrainingRegion) -> str:
+    """Where the scaler that float16 needs here is only written with leave: the region may not go without it."""
+    step = training_step(project, region.autocast)
+    added = fix(project, step) if step is not None and not scales_somehow(project, step.module) else None
+    if added is None or step is None or added.applicability is Applicability.SAFE:
+        return ""
+    return f"{step.module.path}:{step.backward.lineno} {ast.unparse(step.backward)} gets its scaler with leave only"
 
 
 def is_left_unscaled(project: Project, region: TrainingRegion) -> bool:
