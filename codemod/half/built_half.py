@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..python.arguments import receiver_of
 from ..python.creations import creations_of
 from ..python.functions import FunctionTarget, called_function, class_of, method_of
 from ..python.names import ModuleNames, Scope, attribute_chain
@@ -75,25 +76,12 @@ def _is_without_gradients(node: ast.AST) -> bool:
 def _whole(project: Project, maker: FunctionTarget) -> Iterator[Built]:
     """``self.to(torch.bfloat16)`` in the constructor, or in a method that it calls."""
     for call in calls_of(maker.module, maker.node):
-        inner = _method_of_self(project, maker.module, call)
-        for there, cast in _casts_of_self(maker.module, call) if inner is None else _casts_in(inner):
-            yield Built(there, cast, "")
-
-
-def _method_of_self(project: Project, module: ModuleNames, call: ast.Call) -> FunctionTarget | None:
-    chain = attribute_chain(call.func) or []
-    return called_function(project, module, call) if len(chain) == 2 and chain[0] == "self" else None
-
-
-def _casts_in(target: FunctionTarget) -> Iterator[tuple[ModuleNames, ast.Call]]:
-    for call in calls_of(target.module, target.node):
-        yield from _casts_of_self(target.module, call)
-
-
-def _casts_of_self(module: ModuleNames, call: ast.Call) -> Iterator[tuple[ModuleNames, ast.Call]]:
-    chain = attribute_chain(call.func) or []
-    if len(chain) == 2 and chain[0] == "self" and chain[1] in CASTS:
-        yield module, call
+        own = getattr(receiver_of(call), "id", "") == "self"
+        inner = called_function(project, maker.module, call) if own else None
+        module = inner.module if inner is not None else maker.module
+        for cast in [call] if inner is None else calls_of(module, inner.node):
+            if getattr(receiver_of(cast, *CASTS), "id", "") == "self":
+                yield Built(module, cast, "")
 
 
 def _parts(project: Project, maker: FunctionTarget, depth: int) -> Iterator[Built]:
@@ -105,7 +93,7 @@ def _parts(project: Project, maker: FunctionTarget, depth: int) -> Iterator[Buil
         if not isinstance(statement, ast.Assign) or chain is None or len(chain) != 2 or chain[0] != "self":
             continue
         for made in creations_of(project, module, statement.value) if isinstance(statement.value, ast.Call) else ():
-            if any(not isinstance(item.func, ast.Attribute) or item.func.attr not in CASTS for item in made.through):
+            if any(receiver_of(item, *CASTS) is None for item in made.through):
                 continue
             name = (attribute_chain(made.call.func) or [""])[-1]
             casts = [item for item in made.through if may_recast(item)]

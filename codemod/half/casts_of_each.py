@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from ..python.arguments import argument, receiver_of
 from ..python.names import ModuleNames, attribute_chain
 from ..torch.api import CASTS
 from ..torch.weight_changes import moves_only
@@ -22,10 +23,11 @@ def cast_of_each(module: ModuleNames, statement: ast.stmt, name: str) -> ast.Cal
     """
     if isinstance(statement, ast.For) and isinstance(statement.iter, ast.Tuple | ast.List):
         return _of_listed(statement) if name in map(ast.unparse, statement.iter.elts) else None
-    if isinstance(statement, ast.For) and _is_over(statement.iter, name, ALL):
-        return _only_cast(_of_trained(statement))
+    if isinstance(statement, ast.For):
+        over = isinstance(statement.iter, ast.Call) and not statement.iter.args and _is_of(statement.iter, name, *ALL)
+        return _only_cast(_of_trained(statement)) if over else None
     call = statement.value if isinstance(statement, ast.Expr) else None
-    if not isinstance(call, ast.Call) or not _is_method(call, name, ("apply",)) or len(call.args) != 1:
+    if not isinstance(call, ast.Call) or not _is_of(call, name, "apply") or len(call.args) != 1:
         return None
     given = call.args[0]
     if isinstance(given, ast.Lambda):
@@ -38,7 +40,7 @@ def cast_of_each(module: ModuleNames, statement: ast.stmt, name: str) -> ast.Cal
 def _of_listed(loop: ast.For) -> ast.Call | None:
     """The one cast of the variable of a loop."""
     calls = [item.value for item in loop.body if isinstance(item, ast.Expr) and isinstance(item.value, ast.Call)]
-    own = [call for call in calls if _is_method(call, ast.unparse(loop.target), CASTS)]
+    own = [call for call in calls if _is_of(call, ast.unparse(loop.target), *CASTS)]
     return own[0] if len(own) == 1 else None
 
 
@@ -71,9 +73,8 @@ def _asks_gradients(test: ast.expr) -> bool:
 def assigned_state(statement: ast.stmt, name: str) -> ast.expr | None:
     """The state whose tensors take the place of the weights: ``model.load_state_dict(state, assign=True)``."""
     for call in (item for item in ast.walk(statement) if isinstance(item, ast.Call) and item.args):
-        given = {item.arg: item.value for item in call.keywords}
-        assigns = isinstance(given.get("assign"), ast.Constant) and given["assign"].value  # type: ignore[attr-defined]
-        if assigns and _is_method(call, name, ("load_state_dict",)):
+        assign = argument(call, "assign")
+        if isinstance(assign, ast.Constant) and assign.value and _is_of(call, name, "load_state_dict"):
             return call.args[0]
     return None
 
@@ -93,8 +94,7 @@ def cast_of_state(module: ModuleNames, state: ast.expr) -> ast.Call | None:
 def _may_lack_weights(module: ModuleNames, state: ast.expr) -> bool:
     """``strict=False``: weights that the state does not hold stay as they are."""
     call = module.parents[state]
-    named = {item.arg: item.value for item in call.keywords} if isinstance(call, ast.Call) else {}
-    strict = named.get("strict", call.args[1] if isinstance(call, ast.Call) and len(call.args) > 1 else None)
+    strict = argument(call, "strict", position=1) if isinstance(call, ast.Call) else None
     return strict is not None and not (isinstance(strict, ast.Constant) and strict.value)
 
 
@@ -109,24 +109,22 @@ def _keeps_some(made: ast.expr | None) -> bool:
     )
 
 
-def _is_over(node: ast.expr, name: str, methods: Sequence[str]) -> bool:
-    return isinstance(node, ast.Call) and not node.args and _is_method(node, name, methods)
-
-
-def _is_method(call: ast.Call, name: str, methods: Sequence[str]) -> bool:
-    func = call.func
-    return isinstance(func, ast.Attribute) and func.attr in methods and ast.unparse(func.value) == name
+def _is_of(call: ast.Call, name: str, *methods: str) -> bool:
+    """Whether this calls a method of the model of that name."""
+    owner = receiver_of(call, *methods)
+    return owner is not None and ast.unparse(owner) == name
 
 
 def _only_cast(body: Sequence[ast.stmt]) -> ast.Call | None:
     """The cast of a body that does nothing else: ``m.half()``, ``p.data = p.data.to(dtype)``."""
     only = body[0] if len(body) == 1 else None
     value = only.value if isinstance(only, ast.Assign | ast.Expr) else None
-    if not isinstance(value, ast.Call) or not _is_cast(value) or not isinstance(value.func, ast.Attribute):
+    owner = receiver_of(value)
+    if owner is None or not isinstance(value, ast.Call) or not _is_cast(value):
         return None
-    stored = ast.unparse(only.targets[0]) if isinstance(only, ast.Assign) else ast.unparse(value.func.value)
-    return value if stored == ast.unparse(value.func.value) else None
+    same = not isinstance(only, ast.Assign) or ast.unparse(only.targets[0]) == ast.unparse(owner)
+    return value if same else None
 
 
 def _is_cast(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr in CASTS and bool(attribute_chain(call.func))
+    return receiver_of(call, *CASTS) is not None and bool(attribute_chain(call.func))

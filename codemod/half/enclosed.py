@@ -13,13 +13,14 @@ from ..python.callers import callers_of
 from ..python.functions import lineage
 from ..python.names import FunctionNode, ModuleNames, Scope, modules_with
 from ..python.reach import Reached, reached
+from ..source.documents import FileKind
 from ..source.project import Project
 from ..torch.autocast import Autocast
 from .half_classes import made_model
-from .named_classes import is_named
 
 AROUND = ("with", "decorator")
 """The forms of regions that tell what they are around."""
+SETTINGS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.NOTEBOOK, FileKind.SHELL)
 MAX_PARTS = 200
 """Classes of the models in one region that are looked into."""
 
@@ -108,3 +109,23 @@ def _classes_run_in(project: Project, region: Autocast) -> frozenset[ProjectClas
             waiting += parts_of(project, current)
             waiting += (ProjectClass(*item) for item in lineage(project, current.module, current.scope))
     return frozenset(found) if found and not waiting else None
+
+
+# --- classes that nothing names ---------------------------------------------------------------------------------------
+
+
+def is_named(project: Project, owner: Scope) -> bool:
+    """Whether an import, registry, configuration file or export list can lead to the class: any name but its own."""
+    node = owner.node
+    if not isinstance(node, ast.ClassDef) or node.decorator_list:
+        return True
+    if any(True for kind in SETTINGS for _ in project.documents(kind, (node.name,))):
+        return True
+    return any(_names(module, node.name) for module in modules_with(project, (node.name,)))
+
+
+def _names(module: ModuleNames, name: str) -> bool:
+    """Whether ``name`` stands in a file otherwise than in ``class name`` and inside that class."""
+    classes = {item.node for item in module.module_scope.bindings.get(name, []) if item.kind == "class"}
+    inside = [load for load in module.name_loads.get(name, []) if not classes.isdisjoint(module.ancestors(load))]
+    return module.document.text.count(name) > len(classes) + len(inside)

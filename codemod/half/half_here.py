@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from ..flow.analysis import flow_of
 from ..flow.contexts import autocasts_by_node
 from ..flow.frame import ASSUMED
-from ..flow.lattice import Atom, Kind, Made, Role, Value
+from ..flow.lattice import Atom, Kind, Made, Role
 from ..model import Place
 from ..purpose.proved_reach import can_run
 from ..purpose.regimes import speaks_of_precision
 from ..purpose.runs import is_switched_on, open_scenarios, runs_of, uses
+from ..python.arguments import receiver_of
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..python.paths import guards
 from ..python.seen import seen_of
@@ -96,21 +97,16 @@ def _is_raised(project: Project, module: ModuleNames, node: ast.expr, atoms: tup
         return False
     values = flow_of(project).observed(module, function, ASSUMED).record.values
     steps = [step.node for atom in atoms for step in chain_of(atom) if step.path == module.document.path]
-    operands = [values.get(item) for step in steps for item in _operands(step)]
-    return any(_is_cast_to_float32(value) for value in operands if value is not None)
+    operands = (values.get(item) for step in steps for item in _operands(step) if item is not None)
+    tensors = (value for value in operands if value is not None and value.kind is Kind.TENSOR)
+    return any(atom.dtype == FP32 and atom.made is Made.CAST for value in tensors for atom in value.atoms)
 
 
-def _operands(node: ast.AST) -> Iterator[ast.expr]:
+def _operands(node: ast.AST) -> Iterator[ast.expr | None]:
     if isinstance(node, ast.BinOp):
         yield from (node.left, node.right)
     elif isinstance(node, ast.Call):
-        yield from node.args
-        if isinstance(node.func, ast.Attribute):
-            yield node.func.value
-
-
-def _is_cast_to_float32(value: Value) -> bool:
-    return value.kind is Kind.TENSOR and any(atom.dtype == FP32 and atom.made is Made.CAST for atom in value.atoms)
+        yield from (*node.args, receiver_of(node))
 
 
 def _under_autocast(project: Project, module: ModuleNames, node: ast.expr, atoms: tuple[Atom, ...]) -> Half | None:

@@ -9,6 +9,7 @@ from itertools import islice
 
 from ..model import Place
 from ..purpose.decided import CERTAIN, Decided
+from ..python.arguments import receiver_of
 from ..python.callers import callers_of
 from ..python.creations import Creation, ObjectName, creations_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
@@ -19,7 +20,7 @@ from ..torch.weight_changes import may_change_back
 from .lightning_weights import made_half_by_fabric, made_half_by_lightning
 from .parts_of_loads import models_made
 from .weight_changes import Change, changes_of, is_cast
-from .weight_states import State, half_after
+from .weight_states import half_after
 
 MAX_MODELS = 200
 """Groups of parameters that are followed in one optimizer."""
@@ -86,7 +87,10 @@ def half_weights(
         freezes = any(change.is_freezing for each in found for change in each)
         by_fabric = made_half_by_fabric(project, module, model) if not freezes else None
         return HalfWeights(ast.unparse(model), *by_fabric) if by_fabric is not None else None
-    return _known(model, half[0])
+    name, change = ast.unparse(model), half[0].change
+    place = change.module.place(change.node, f"{name} becomes {half[0].dtype.name} here")
+    whole = f"{name}.{change.part}" if change.part else name
+    return HalfWeights(whole, half[0].dtype, place, half[0].decided, half[0].adapted, change)
 
 
 def _under(known: Facts, changes: Sequence[Change], function: ast.AST) -> Iterator[Change]:
@@ -133,19 +137,12 @@ def _of_receiver(
     function = module.scope_of(before).function.node
     sites = callers_of(project, module, function).sites if isinstance(function, FunctionNode) else ()
     for site in sites:
-        receiver = site.call.func.value if isinstance(site.call.func, ast.Attribute) else None
+        receiver = receiver_of(site.call)
         if receiver is not None and ast.unparse(receiver) not in ("self", "super()"):
             found = half_weights(project, site.module, receiver, site.call, later=later)
             if found is not None:
                 return found
     return None
-
-
-def _known(model: ast.expr, state: State) -> HalfWeights:
-    name = ast.unparse(model)
-    place = state.change.module.place(state.change.node, f"{name} becomes {state.dtype.name} here")
-    whole = f"{name}.{state.change.part}" if state.change.part else name
-    return HalfWeights(whole, state.dtype, place, state.decided, state.adapted, state.change)
 
 
 def _of_cast(module: ModuleNames, model: ast.expr, before: ast.Call) -> list[Creation]:
@@ -163,7 +160,7 @@ def _of_cast(module: ModuleNames, model: ast.expr, before: ast.Call) -> list[Cre
     first = min(casts, key=position, default=None)
     stores = [item for item in found if isinstance(item, ast.Assign) and _is_about(item, name)]
     later = [item for item in stores if first is not None and position(item) > position(first)]
-    if not isinstance(first, ast.Call) or not all(name in map(ast.unparse, _read(item.value)) for item in later):
+    if not isinstance(first, ast.Call) or not all(_reads(item.value, name) for item in later):
         return []
     return [Creation(module, first, (), (ObjectName(module, holder.node, name),))]
 
@@ -173,8 +170,8 @@ def _is_about(statement: ast.Assign | ast.Expr, name: str) -> bool:
     return isinstance(statement, ast.Expr) or any(ast.unparse(target) == name for target in statement.targets)
 
 
-def _read(node: ast.expr) -> list[ast.expr]:
-    return [item for item in ast.walk(node) if isinstance(item, ast.Name | ast.Attribute)]
+def _reads(node: ast.expr, name: str) -> bool:
+    return any(isinstance(item, ast.Name | ast.Attribute) and ast.unparse(item) == name for item in ast.walk(node))
 
 
 # --- whose parameters -------------------------------------------------------------------------------------------------
@@ -202,17 +199,17 @@ def _models_of(module: ModuleNames, parameters: ast.expr, hops: int) -> Iterator
 
 def _owner(node: ast.expr) -> ast.expr | None:
     """``model`` of ``model.parameters()``."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args and not node.keywords:
-        return node.func.value if node.func.attr in ("parameters", "named_parameters") else None
-    return None
+    plain = isinstance(node, ast.Call) and not node.args and not node.keywords
+    return receiver_of(node, "parameters", "named_parameters") if plain else None
 
 
 def _inside(module: ModuleNames, node: ast.expr) -> list[ast.expr] | None:
     """What a selection of parameters is taken from: ``filter(f, x)``, ``[p for p in x]``, ``{"params": x}``, a name."""
     if isinstance(node, ast.Call):
+        held = receiver_of(node, "items", "values") if not node.args else None
+        if held is not None:
+            return [held]
         name = (attribute_chain(node.func) or [""])[-1]
-        if name in ("items", "values") and isinstance(node.func, ast.Attribute) and not node.args:
-            return [node.func.value]
         taken = node.args if name == "chain" else node.args[-1:]
         return taken if name in SELECTING and taken and not node.keywords else None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
@@ -242,19 +239,13 @@ def _params(node: ast.Dict) -> list[ast.expr]:
 def listed(module: ModuleNames, node: ast.Name) -> list[ast.expr]:
     """What a name of parameters stands for: its values, what a list is filled with, what a loop goes through."""
     found: list[ast.expr] = []
-    for binding in module.scope_of(node).lookup(node.id):
+    scope = module.scope_of(node)
+    for binding in scope.lookup(node.id):
         if binding.kind == "for" and isinstance(binding.node, ast.For):
             found.append(binding.node.iter)
-        elif binding.kind == "assign" and binding.value is not None and not _is_empty(binding.value):
+        elif binding.kind == "assign" and binding.value is not None and ast.unparse(binding.value) != "[]":
             found.append(binding.value)
-    filling = (call for name in ("append", "extend") for call in module.calls_by_name.get(name, []))
-    scope = module.scope_of(node)
-    for call in filling:
-        of_list = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)
-        if of_list and call.func.value.id == node.id and module.scope_of(call) is scope:  # type: ignore[attr-defined]
+    for call in (call for name in ("append", "extend") for call in module.calls_by_name.get(name, [])):
+        if getattr(receiver_of(call), "id", "") == node.id and module.scope_of(call) is scope:
             found += call.args[:1]
     return found
-
-
-def _is_empty(node: ast.expr) -> bool:
-    return isinstance(node, ast.List) and not node.elts

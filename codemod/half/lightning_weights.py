@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..model import Place
 from ..purpose.files import is_test
+from ..python.arguments import receiver_of
 from ..python.creations import creations_of
 from ..python.functions import all_bases
 from ..python.names import ModuleNames, attribute_chain
@@ -46,10 +47,10 @@ def made_half_by_fabric(project: Project, module: ModuleNames, model: ast.expr) 
     if mentions(module.tree, WIDE_ADAPTERS):
         return None
     for call in calls:
-        given = call.args[0] if call.args and isinstance(call.func, ast.Attribute) else None
-        if given is None or ast.unparse(given) != name or not isinstance(call.func, ast.Attribute):
+        fabric = receiver_of(call)
+        if fabric is None or not call.args or ast.unparse(call.args[0]) != name:
             continue
-        for made in creations_of(project, module, call.func.value):
+        for made in creations_of(project, module, fabric):
             told = scope_of_call(project, made.call)
             found = _asked([precision_of(project, told)]) if told is not None else None
             if found is not None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..purpose.given import is_check
+from ..python.arguments import receiver_of
 from ..python.bindings import default_of
 from ..python.callers import callers_of
 from ..python.conditions import conditions_in
@@ -17,22 +18,25 @@ from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..python.paths import function_of, position
 from ..source.project import Project
 from ..torch.api import CASTS, LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, SAME_MODULE, WEIGHT_CASTS
-from ..torch.dtype_values import scenarios_of
-from ..torch.dtypes import FP32, Dtype, Given, Scenario, Unknown, as_dtype
+from ..torch.dtype_values import constants_of, scenarios_of
+from ..torch.dtypes import BF16, FP32, Dtype, Given, Scenario, Unknown, as_dtype
 from ..torch.weight_changes import may_change_back
 from ..trainers.reading.links import sources
-from ..trainers.reading.loads import as_read, load_at
+from ..trainers.reading.loads import Load, as_read, load_at
 from ..trainers.reading.trained_loads import COMPOUND, Mention, is_below, may_recast, mentions, mentions_of
-from .built_half import built_in
+from .built_half import FROZEN, built_in
 from .casts_of_each import assigned_state, cast_of_each, cast_of_state, is_of_adapters
-from .checkpoints import stored_dtype
 from .default_dtypes import setter_of
 
 KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 """What puts adapters on a model in the dtype of its weights: a function of peft 0.21.2, and the method of diffusers
 0.35.2 and transformers 4.57.1 (peft's `get_peft_model` and `PeftModel.add_adapter` make them float32)."""
 WIDE_ADAPTERS = ("get_peft_model", "PeftModel", "LoraModel", "load_adapter", "add_lora")
-FROZEN = ("requires_grad", "freeze")
+AUTO = ('dtype="auto"', "dtype='auto'")
+IN_BFLOAT16 = ("Qwen/Qwen2.5-", "meta-llama/Llama-3.1-", "meta-llama/Llama-3.2-")
+"""Beginnings of names of checkpoints whose config.json says bfloat16 (huggingface/transformers#36567; logs of their
+loads)."""
+CONVERTED = ("awq", "gptq", "gguf", "int4", "int8", "fp8", "bnb")
 KEEPING = (*SAME_COMPUTATION, "prepare", "setup_module")
 """Wrappers that leave the weights as they are."""
 IN_FLOAT32 = (Scenario(FP32),)
@@ -152,6 +156,15 @@ def _asked(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scena
     return _written(project, module, load.node) or named if unknown and load.node is not None else named
 
 
+def stored_dtype(project: Project, load: Load) -> Dtype | None:
+    """The dtype that ``"auto"`` takes from a checkpoint; None for one that is not known."""
+    asked = constants_of(project, load.module, load.node) if load.node is not None else set()
+    names = constants_of(project, load.module, load.call.args[0]) if asked == {"auto"} and load.call.args else set()
+    texts = [name for name in names if isinstance(name, str) and name.startswith(IN_BFLOAT16)]
+    plain = [name for name in texts if not any(word in name.lower() for word in CONVERTED)]
+    return BF16 if names and len(plain) == len(names) else None
+
+
 def _written(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Scenario, ...]:
     """The one dtype that the project's files give a setting: ``getattr(torch, config["dtype"])``."""
     found = {as_dtype(item.value) for item in sources(project, module, node) if not item.is_guessed}
@@ -162,16 +175,16 @@ def _written(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Sce
 def is_cast(node: ast.expr | None, name: str = "") -> bool:
     """``x.to(...)``, ``x.cuda().half()`` and their like; with ``name`` of that object alone."""
     found = list(_chained(node))
-    return any(call.func.attr in CASTS for call in found if isinstance(call.func, ast.Attribute)) and (
-        name in ("", *(ast.unparse(call.func.value) for call in found if isinstance(call.func, ast.Attribute)))
+    return any(receiver_of(call, *CASTS) is not None for call in found) and (
+        not name or any(ast.unparse(owner) == name for call in found if (owner := receiver_of(call)) is not None)
     )
 
 
 def _chained(node: ast.expr | None) -> Iterator[ast.Call]:
     """The calls of ``x.to(device).half()``, the last one first."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAME_MODULE:
+    while isinstance(node, ast.Call) and (inner := receiver_of(node, *SAME_MODULE)) is not None:
         yield node
-        node = node.func.value
+        node = inner
 
 
 def _named(scenario: Scenario) -> Scenario:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..purpose.decided import CERTAIN, Decided, decided, of_machine
 from ..purpose.given import is_check
 from ..source.project import Project
-from ..torch.dtypes import BF16, HALVES, Dtype, Scenario
+from ..torch.dtypes import BF16, HALVES, Dtype
 from .weight_changes import Change
 
 
@@ -24,11 +24,7 @@ class State:
 
 def half_after(project: Project, changes: Sequence[Change]) -> State | None:
     """The 16-bit state that all changes together leave in runs that the project states; None for any other."""
-    found = [
-        state
-        for dtype in (BF16, *(item for item in HALVES if item != BF16))
-        for state in [_after(project, changes, dtype)]
-    ]
+    found = [_after(project, changes, dtype) for dtype in (BF16, *(item for item in HALVES if item != BF16))]
     return next((item for item in found if item is not None and not item.decided.open), None)
 
 
@@ -80,10 +76,7 @@ def _without(project: Project, change: Change, known: Decided) -> Decided | None
 
 def _half(project: Project, change: Change, dtype: Dtype, known: Decided) -> Decided | None:
     """What must be set for a change to give this dtype."""
-    asked = [[each for each in item.given if not is_check(change.module, each.node)] for item in _of(change, dtype)]
+    values = (item for item in change.values if item.value == dtype)
+    asked = [[each for each in item.given if not is_check(change.module, each.node)] for item in values]
     ways = [decided(project, change.module, (*change.given, *given), known) for given in asked]
     return min((item for item in ways if item is not None), key=lambda item: item.open, default=None)
-
-
-def _of(change: Change, dtype: Dtype) -> list[Scenario]:
-    return [item for item in change.values if item.value == dtype]

@@ -36,8 +36,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...codemod.half.enclosed import is_named
 from ...codemod.half.half_here import Half, half_here
-from ...codemod.half.named_classes import is_named
 from ...codemod.model import Edit, Finding, Fix, Rule
 from ...codemod.proof.needs import SameResult
 from ...codemod.proof.proving import proved

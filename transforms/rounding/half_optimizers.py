@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ...codemod.half.checkpoints import AUTO
 from ...codemod.half.half_weights import HalfWeights, half_weights, models_of
 from ...codemod.half.launchers import is_held, says_held
+from ...codemod.half.weight_changes import AUTO
 from ...codemod.purpose.decided import has_run
 from ...codemod.purpose.files import is_test
 from ...codemod.purpose.given import may_be_on

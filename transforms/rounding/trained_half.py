@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.half.checkpoints import AUTO, stored_dtype
 from ...codemod.half.half_weights import HalfWeights, half_weights
 from ...codemod.half.launchers import is_held
+from ...codemod.half.weight_changes import AUTO, stored_dtype
 from ...codemod.purpose.decided import has_run, stated
 from ...codemod.purpose.files import is_test
 from ...codemod.purpose.proved_reach import is_reached
