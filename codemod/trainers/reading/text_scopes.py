@@ -21,7 +21,7 @@ from .scopes import FALSE, NULL, TRUE, Scope, ScopeKind, Setting, SettingKind, T
 
 WORDS = (
     *("bf16", "fp16", "fp8", "float16", "float32", "fp32", "half", "amp", "precision", "dtype", "loss_scale"),
-    *("auto_mix_prec", "float_16", "float_32", "optim_wrapper", "quantize", "deepspeed_config_file"),
+    *("auto_mix_prec", "float_16", "float_32", "fp_16", "bf_16", "optim_wrapper", "quantize", "deepspeed_config_file"),
 )
 """Words of texts that state a precision, or name the file that does."""
 LONGEST_VALUE = 200

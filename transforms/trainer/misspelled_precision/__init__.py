@@ -22,7 +22,8 @@ or the project's own options do not have) or where the new value means the same.
 
 `spelling` [unsafe]: the same where the run changes: a string that is compared, a value in a configuration file, an
 attribute of an object that may allow missing names (the right one is read of it in the same file), a key of DeepSpeed's
-`fp16` or `bf16` section (`enbale`: before 0.17.1 the default counts), a string for a truth value, `type=bool` or no
+`fp16` or `bf16` section (`enbale`: before 0.17.1 the default counts), the name of such a section (`fp_16`, `FP16`:
+DeepSpeed reads no such key, and the run stays without it), a string for a truth value, `type=bool` or no
 type beside `default=False` (the project's own `str2bool` where the file has one, else a function that reads `false`,
 `no`, `off` and `0` as False; `--fp16 True` on existing command lines keeps working).
 

@@ -1,4 +1,5 @@
-"""Keys in the ``fp16`` and ``bf16`` sections of DeepSpeed that are one slip away from a key that it reads there."""
+"""The ``fp16`` and ``bf16`` sections of DeepSpeed under another name, and keys in them that are one slip away from one
+that it reads there."""
 
 from __future__ import annotations
 
@@ -27,6 +28,11 @@ KEYS = {
     ),
 }
 """The keys of each section, but for ``auto_cast``, of which ``autocast`` is one slip and a word of its own."""
+SECTIONS = {
+    **dict.fromkeys(("fp_16", "FP16", "Fp16", "float16", "float_16"), "fp16"),
+    **dict.fromkeys(("bf_16", "BF16", "Bf16", "bfp16", "bfloat_16"), "bf16"),
+}
+"""What is written for a section, which is ignored in each release; ``bfloat16`` is an old name of one."""
 ALMOST = {"enable": "enabled"}
 """Known mistakes, which PF502 tells of, and what they were meant to be; slips of them are slips too."""
 
@@ -45,7 +51,9 @@ class _Key:
 def misspelled_deepspeed_keys(project: Project) -> Iterator[Draft]:
     """Every such key in a configuration file, in a dictionary, and where a configuration is changed in Python."""
     for config, entry in _entries(project):
-        section, wrong = str(entry.key[-2]), entry.name
+        section, wrong = _section_above(entry), entry.name
+        if not section and _is_read(project, wrong, 0):
+            continue
         meant = _slips(section)[wrong]
         written = config.document.text[entry.key_start : entry.key_end]
         edit = config.edit(ReplaceText(entry.key_start, entry.key_end, written.replace(wrong, meant)))
@@ -63,6 +71,9 @@ def misspelled_deepspeed_keys(project: Project) -> Iterator[Draft]:
 
 
 def _message(section: str, wrong: str) -> str:
+    if not section:
+        meant = SECTIONS[wrong]
+        return f"DeepSpeed has no section {wrong!r}: it is ignored and switches nothing on; did you mean {meant!r}?"
     return (
         f"DeepSpeed has no {wrong!r} in its {section} section (ignored, or a ValidationError from 0.17.1 on); "
         f"did you mean {_slips(section)[wrong]!r}?"
@@ -76,13 +87,20 @@ def _fix(section: str, wrong: str, edit: Edit | None) -> list[Fix]:
 
 @cache
 def _slips(section: str) -> dict[str, str]:
-    """Slip -> key."""
+    """Slip -> key; of the whole configuration, another name of a section."""
+    if not section:
+        return SECTIONS
     meant = {word: word for word in KEYS[section]} | ALMOST
     return {slip: key for word, key in meant.items() for slip in sorted(slips_of(word)) if slip not in meant}
 
 
 def _holds_slip(text: str) -> bool:
-    return any(slip in text for section in KEYS for slip in _slips(section))
+    return any(slip in text for section in ("", *KEYS) for slip in _slips(section))
+
+
+def _section_above(entry: Entry) -> str:
+    above = entry.key[-2] if len(entry.key) > 1 else ""
+    return above if isinstance(above, str) and above in KEYS else ""
 
 
 # --- configuration files ----------------------------------------------------------------------------------------------
@@ -96,7 +114,8 @@ def _entries(project: Project) -> Iterator[tuple[ConfigFile, Entry]]:
         root = scope.origin.section.key if scope.origin.section is not None else ()
         config = scope.origin.config
         misspelled = project.memo(_misspelled, config)
-        for entry in (entry for section in KEYS for entry in misspelled.get((*root, section), ())):
+        places = (root, *((*root, section) for section in KEYS))
+        for entry in (entry for place in places for entry in misspelled.get(place, ())):
             if (scope.path, entry.key_start) not in seen:
                 seen.add((scope.path, entry.key_start))
                 yield config, entry
@@ -106,9 +125,17 @@ def _misspelled(_: Project, config: ConfigFile) -> dict[tuple[str | int, ...], l
     """The misspelled keys of a file, by the place of their section."""
     found: dict[tuple[str | int, ...], list[Entry]] = {}
     for entry in config.text.entries:
-        if len(entry.key) > 1 and entry.key[-2] in KEYS and entry.name in _slips(str(entry.key[-2])):
+        section = _section_above(entry)
+        switches = config.text.find(*entry.key, "enabled") if entry.name in SECTIONS else ()
+        is_on = any(item.value is True for item in switches)
+        if (entry.name in _slips(section)) if section else (is_on and not _stands_beside(config, entry)):
             found.setdefault(entry.key[:-1], []).append(entry)
     return found
+
+
+def _stands_beside(config: ConfigFile, entry: Entry) -> bool:
+    """Whether the section that a name was meant to be is there as well."""
+    return bool(config.text.find(*entry.key[:-1], SECTIONS[entry.name]))
 
 
 # --- Python -----------------------------------------------------------------------------------------------------------
@@ -121,15 +148,29 @@ def _keys(project: Project, module: ModuleNames) -> Iterator[_Key]:
         if isinstance(node, ast.Dict):
             section = _section_of(project, module, node)
             names = [key for key in node.keys if isinstance(key, ast.Constant)]
-            for key in names if section else ():
-                if key.value in _slips(section):
-                    yield _Key(module, key, section, frozenset(name.value for name in names))
+            beside = frozenset(name.value for name in names)
+            for key in names:
+                meant = _slips(section).get(str(key.value))
+                is_section = meant is not None and not section and _is_switched_on(node, key) and meant not in beside
+                if meant is not None and (section or (is_section and _is_deepspeed(project, module, node))):
+                    yield _Key(module, key, section, beside)
         elif (
             isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.slice, ast.Constant)
         ):
             section = _section_in(node.value)
             if section and node.slice.value in _slips(section):
                 yield _Key(module, node.slice, section, frozenset())
+
+
+def _is_switched_on(node: ast.Dict, key: ast.Constant) -> bool:
+    """Whether a section that is written out is on."""
+    section = next((value for each, value in zip(node.keys, node.values, strict=True) if each is key), None)
+    items = zip(section.keys, section.values, strict=True) if isinstance(section, ast.Dict) else ()
+    return any(
+        string_of(name) == "enabled" and isinstance(value, ast.Constant) and value.value is True
+        for name, value in items
+        if name is not None
+    )
 
 
 def _section_of(project: Project, module: ModuleNames, node: ast.Dict) -> str:
