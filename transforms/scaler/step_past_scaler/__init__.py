@@ -7,6 +7,7 @@ large: SGD diverges, Adam hides it until its `eps` or a clip counts, and a step 
 other way round, `scaler.step(optimizer)` divides gradients of a plain `loss.backward()` by the scale: they are 65536
 times too small, also where a second backward pass adds them to scaled ones. A plain step behind `scaler.step` of the
 same optimizer steps a second time with the same gradients, also where the scaler skipped them for inf or NaN.
+`scaler.unscale_(model)` raises `AttributeError: ... has no attribute 'param_groups'`.
 
 ## Why
 
@@ -50,6 +51,9 @@ HIDING = (
     *("get_scale", "unscale_", "argument", "called"),
 )
 """Uses of a scaler in a function behind which somebody else may unscale or step."""
+OF_MODELS = ("parameters", "named_parameters")
+"""Methods that optimizers do not have."""
+NO_OPTIMIZERS = ("torch.nn.", "torch.device")
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -58,6 +62,7 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         found = [item for each in passes_of(scaler) for item in _in_function(project, each)]
         found += [rule.found(*draft) for each in passes_of(scaler) for draft in added_gradients(project, each)]
+        found += [item for each in passes_of(scaler) for item in _of_no_optimizer(project, each)]
         if found and is_on(project, scaler):
             yield from found
 
@@ -98,6 +103,32 @@ def _plain_step(project: Project, each: ScalerStep, call: ast.Call) -> Iterator[
         message = "the optimizer steps past the scaler: its gradients are still multiplied by the loss scale"
         evidence = module.place(scales[-1], "the loss is scaled here")
     yield rule.at(module, call, message, (evidence, each.scaler.module.place(each.scaler.call, "the scaler")))
+
+
+def _of_no_optimizer(project: Project, each: ScalerStep) -> Iterator[Finding]:
+    """``scaler.unscale_(model)``: what is no optimizer has no groups of parameters."""
+    for call in each.of("unscale_", "step"):
+        given = each.optimizer(call)
+        shown = _shows_other_kind(project, each, given) if given is not None else None
+        if given is None or shown is None or not is_reached(project, each.module, call):
+            continue
+        message = f"{ast.unparse(given)} is no optimizer: this raises AttributeError, it has no param_groups"
+        yield rule.at(each.module, given, message, [each.module.place(shown, "this shows what it is")])
+
+
+def _shows_other_kind(project: Project, each: ScalerStep, given: ast.expr) -> ast.expr | None:
+    """What shows that an argument is a model, a loss, a generator of parameters or a device."""
+    module = each.module
+    if isinstance(given, ast.Call):
+        return given if getattr(given.func, "attr", "") in OF_MODELS else None
+    made = known_creations(project, module, given)
+    own = [found for item in made if (found := class_of(project, item.module, item.call.func)) is not None]
+    if attribute_chain(given) is None or any("param_groups" in holder.identifiers for holder, _ in own):
+        return None
+    if made and all((item.module.qualified(item.call.func) or "").startswith(NO_OPTIMIZERS) for item in made):
+        return made[0].call if made[0].module is module else given
+    used = (call for name in (*OF_MODELS, "backward") for call in calls_named(each, name))
+    return next((call for call in used if owner_of(call) == ast.unparse(given)), None)
 
 
 def _is_zeroed(each: ScalerStep, scale: ast.Call, step: ast.Call) -> bool:
