@@ -92,6 +92,18 @@ def training_step(project: Project, region: Autocast, entry: Entry | None = None
     return _step_with(project, region, module, start, made) or _step_of_caller(project, region, entry, made)
 
 
+def plain_steps(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """The backward passes of a file whose loss nothing scales, each with the optimizer's step in its function."""
+    for call in module.calls_by_name.get("backward", ()) if not scales_somehow(project, module) else ():
+        function, loss = function_of(module, call), _loss_name(call)
+        if not loss or call.args or loss in project.memo(_multiplied, function):
+            continue
+        called = module.calls_inside.get((function, "step"), [])
+        steps = [item for item in called if _steps(item) and not exclusive(module, item, call)]
+        if steps and not any(_is_own_optimizer(project, module, item) for item in steps):
+            yield call, steps[0]
+
+
 def accelerated_step(region: Autocast, accelerator: str) -> LossStep | None:
     """The same where ``accelerator.backward(loss)`` is called, in the region or below it."""
     module, function = region.module, function_of(region.module, region.node)

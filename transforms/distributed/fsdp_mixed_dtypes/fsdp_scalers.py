@@ -1,4 +1,4 @@
-"""A plain GradScaler that scales for a model sharded by FSDP1."""
+"""A plain GradScaler that scales for a model sharded by FSDP1, and float16 in which nothing scales."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from ....codemod.python.functions import bases_of, called_function, class_of
 from ....codemod.python.names import ModuleNames, attribute_chain, last_name, string_of
 from ....codemod.python.paths import calls_of, exclusive, function_of, guard_facts
 from ....codemod.source.project import Project
+from ....codemod.torch.autocast import autocasts_in
+from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.scaler import OF_CUDA, Scaler
 from ....codemod.torch.scalers import scalers
-from .fsdp_policies import wrapper_version
+from ....codemod.torch.unscaled_steps import plain_steps, scales_somehow
+from .fsdp_policies import Policy, policies, wrapper_version, wraps_in
+from .policy_dtypes import ARGUMENTS, policy_behind, run_of
 
 KEPT = OF_CUDA.names
 """Arguments that both scalers have; the device is CUDA in both unless named."""
@@ -48,6 +52,35 @@ def scaler_clashes(project: Project) -> Iterator[Draft]:
             ),
             [_fix(scaler, wrap) if _shards(project, scaler.module, wrap) else None],
         )
+
+
+def unscaled_policies(project: Project) -> Iterator[Draft]:
+    """Policies whose parameters are float16 in every run, where the loss is not scaled: autocast has PF102."""
+    for policy in policies(project):
+        if policy.half(project, "param_dtype") != FP16:
+            continue
+        module, modules = policy.module, run_of(project, policy)
+        wraps = [call for call, _ in wraps_in(project, module) if _gets(project, module, call, policy)]
+        wrap = next((call for call in wraps if is_reached(project, module, call)), None)
+        if wrap is None or any(autocasts_in(project, item) or scales_somehow(project, item) for item in modules):
+            continue
+        steps = ((item, each) for item in modules for each in plain_steps(project, item))
+        found = next((item for item in steps if is_reached(project, item[0], item[1][0])), None)
+        if found is not None:
+            other, (backward, step) = found
+            places = (
+                module.place(wrap, "the model is sharded with it here"),
+                other.place(backward, "the unscaled backward"),
+                other.place(step, "the optimizer steps here"),
+            )
+            message = "the model computes in float16 without loss scaling: gradients below 6e-8 become zero"
+            yield Draft.at(module, policy.arguments["param_dtype"], message, places)
+
+
+def _gets(project: Project, module: ModuleNames, call: ast.Call, policy: Policy) -> bool:
+    given = next((item.value for item in call.keywords if item.arg == ARGUMENTS[policy.version]), None)
+    behind = policy_behind(project, module, given)
+    return behind is not None and behind.call is policy.call
 
 
 def _is_off_there(project: Project, scaler: Scaler, wrap: ast.Call) -> bool:

@@ -120,7 +120,7 @@ def _against_autocast(project: Project, policy: Policy) -> Iterator[Draft]:
     main = policy.half(project, "param_dtype")
     if main is None or _is_chosen(policy.module, policy.call) or not _is_only_choice(project, policy, main):
         return
-    regions = [item for module in _run_of(project, policy) for item in autocasts_in(project, module)]
+    regions = [item for module in run_of(project, policy) for item in autocasts_in(project, module)]
     training = [item for item in regions if _trains(project, item)]
     found = {scenario.value for item in training for scenario in dtype_scenarios(project, item)}
     other = found.pop() if len(found) == 1 else None
@@ -147,7 +147,7 @@ def _follow(project: Project, policy: Policy, main: Dtype, other: Dtype) -> Fix 
     return _respelled("follow-autocast", policy.module, nodes, other)
 
 
-def _run_of(project: Project, policy: Policy) -> tuple[ModuleNames, ...]:
+def run_of(project: Project, policy: Policy) -> tuple[ModuleNames, ...]:
     """The file of a policy, and the files that call the function that makes it."""
     function = function_of(policy.module, policy.call)
     if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -180,7 +180,7 @@ def _wrong_class(project: Project, module: ModuleNames) -> Iterator[Draft]:
     """A policy of one version handed to the wrapper of the other."""
     for call, version in wraps_in(project, module):
         node = argument(call, ARGUMENTS[version])
-        policy = _policy_behind(project, module, node)
+        policy = policy_behind(project, module, node)
         if node is None or policy is None or policy.version == version:
             continue
         name = (attribute_chain(call.func) or ["FSDP"])[-1]
@@ -231,7 +231,7 @@ def _is_read(project: Project, module: ModuleNames, target: ast.expr) -> bool:
     return not name or any(name in each.name_loads or name in each.attribute_loads for each in others)
 
 
-def _policy_behind(project: Project, module: ModuleNames, node: ast.expr | None) -> Policy | None:
+def policy_behind(project: Project, module: ModuleNames, node: ast.expr | None) -> Policy | None:
     """The policy that an argument is, in place or through one variable."""
     made = _behind(module, node)
     return policy_of(project, module, made) if isinstance(made, ast.Call) else None
@@ -250,7 +250,7 @@ def _against_accelerator(project: Project, module: ModuleNames, call: ast.Call) 
     compute = as_dtype(string_of(told))
     if told is None or not isinstance(plugin, ast.Call) or compute not in HALVES or not isinstance(compute, Dtype):
         return
-    policy = _policy_behind(project, module, argument(plugin, "mixed_precision_policy"))
+    policy = policy_behind(project, module, argument(plugin, "mixed_precision_policy"))
     main = policy.half(project, "param_dtype") if policy is not None else None
     if policy is None or main is None or main == compute:
         return
