@@ -6,12 +6,14 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TypeGuard
 
 from ..model import Place
 from ..purpose.decided import CERTAIN, Decided
 from ..python.arguments import receiver_of
 from ..python.callers import callers_of
 from ..python.creations import Creation, ObjectName, creations_of
+from ..python.functions import called_function
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..python.paths import Facts, function_of, guard_facts, position
 from ..source.project import Project
@@ -177,24 +179,56 @@ def _reads(node: ast.expr, name: str) -> bool:
 # --- whose parameters -------------------------------------------------------------------------------------------------
 
 
-def models_of(module: ModuleNames, parameters: ast.expr) -> list[ast.expr | None]:
-    """The models whose parameters an optimizer (or an average) is given; None for what is not known."""
-    found = list(islice(_models_of(module, parameters, 0), MAX_MODELS))
+def models_of(module: ModuleNames, parameters: ast.expr, project: Project | None = None) -> list[ast.expr | None]:
+    """The models whose parameters an optimizer (or an average) is given; None for what is not known.
+
+    With a project also through its functions that make groups of the parameters of a model that they are passed.
+    """
+    found = list(islice(_models_of(project, module, parameters, 0), MAX_MODELS))
     return found if len(found) < MAX_MODELS else [None]
 
 
-def _models_of(module: ModuleNames, parameters: ast.expr, hops: int) -> Iterator[ast.expr | None]:
+def _models_of(
+    project: Project | None, module: ModuleNames, parameters: ast.expr, hops: int
+) -> Iterator[ast.expr | None]:
     inner = _inside(module, parameters) if hops < MAX_HOPS else None
     if isinstance(parameters, ast.List | ast.Tuple) and parameters.elts:
         inner = parameters.elts
     receiver = _owner(parameters)
     if receiver is not None:
         yield receiver
-    elif inner is None:
-        yield None
-    else:
+    elif inner is not None:
         for item in inner:
-            yield from _models_of(module, item, hops + 1)
+            yield from _models_of(project, module, item, hops + 1)
+    elif project is not None and isinstance(parameters, ast.Call) and hops < MAX_HOPS:
+        yield from _of_helper(project, module, parameters, hops + 1)
+    else:
+        yield None
+
+
+def _of_helper(project: Project, module: ModuleNames, call: ast.Call, hops: int) -> Iterator[ast.expr | None]:
+    """``model`` of ``groups(model)``, whose function returns groups of its parameters, without rates of their own."""
+    target = called_function(project, module, call)
+    returned = target.module.returns_of(target.node) if target is not None else ()
+    if target is None or not returned or _says_rate(target.node):
+        yield None
+        return
+    arguments = target.arguments(call)
+    for item in returned:
+        for model in _models_of(project, target.module, item.value, hops) if item.value is not None else (None,):
+            bindings = target.scope.bindings.get(model.id, ()) if isinstance(model, ast.Name) else ()
+            passed = [each.kind for each in bindings] == ["parameter"]
+            yield arguments.get(model.id) if passed and isinstance(model, ast.Name) else None
+
+
+def _says_rate(function: FunctionNode) -> bool:
+    """Whether a function gives groups learning rates: ``{"params": p, "lr": 1e-5}``, ``dict(params=p, lr=rate)``."""
+    keys = (item.value if isinstance(item, ast.Constant) else item.arg for item in ast.walk(function) if _is_key(item))
+    return "lr" in keys
+
+
+def _is_key(node: ast.AST) -> TypeGuard[ast.Constant | ast.keyword]:
+    return isinstance(node, ast.Constant | ast.keyword)
 
 
 def _owner(node: ast.expr) -> ast.expr | None:
@@ -246,6 +280,9 @@ def listed(module: ModuleNames, node: ast.Name) -> list[ast.expr]:
         elif binding.kind == "assign" and binding.value is not None and ast.unparse(binding.value) != "[]":
             found.append(binding.value)
     for call in (call for name in ("append", "extend") for call in module.calls_by_name.get(name, [])):
-        if getattr(receiver_of(call), "id", "") == node.id and module.scope_of(call) is scope:
+        lists = receiver_of(call)
+        chosen = (lists.body, lists.orelse) if isinstance(lists, ast.IfExp) else (lists,)
+        named = any(isinstance(item, ast.Name) and item.id == node.id for item in chosen)
+        if named and module.scope_of(call) is scope:
             found += call.args[:1]
     return found

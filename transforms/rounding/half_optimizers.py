@@ -139,7 +139,7 @@ def _has_remedy(module: ModuleNames) -> bool:
 
 
 def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOptimizer | None:
-    named = _row(project, module, call.func) if _may_take_parameters(module, call) else None
+    named = _row(project, module, call.func) if _may_take_parameters(project, module, call) else None
     given = keywords_of(module, call) if named is not None else None
     if named is None or given is None or named[1].keeps not in ("nothing", "stochastic"):
         return None
@@ -155,11 +155,11 @@ def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOpt
     return HalfOptimizer(module, call, name, row, weights, parameters, given.values)
 
 
-def _may_take_parameters(module: ModuleNames, call: ast.Call) -> bool:
+def _may_take_parameters(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     """Whether a call is given the parameters of a model, as far as it tells by itself: most are not."""
     if not call.args:
         return bool(call.keywords)
-    return any(item is not None for item in models_of(module, call.args[0]))
+    return any(item is not None for item in models_of(module, call.args[0], project))
 
 
 def _row(project: Project, module: ModuleNames, func: ast.expr) -> tuple[str, Row] | None:
@@ -193,7 +193,7 @@ CLASSES: Domain[Class] = Domain(_classes, lambda _question, _module, _node, _why
 
 def _weights(project: Project, module: ModuleNames, parameters: ast.expr, call: ast.Call) -> HalfWeights | None:
     """The first 16-bit weights among those that the optimizer is given."""
-    models = models_of(module, parameters)
+    models = models_of(module, parameters, project)
     known = {ast.unparse(item): item for item in models if item is not None}
     for item in known.values():
         found = half_weights(project, module, item, call, later=True)
