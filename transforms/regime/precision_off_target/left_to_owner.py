@@ -23,6 +23,8 @@ from .half_kernels import half_only_kernel
 from .needs_of_run import needs_of_run
 
 OLD = "its path marks it as outdated"
+SPEAKING = 16
+"""Characters of a line that others hardly have by chance."""
 COPY = "this notebook is a copy of code that the project trains with"
 
 
@@ -32,8 +34,8 @@ def reserved(project: Project, move: Move) -> Move:
         return move
     if any(purpose_of(edit.path) is Purpose.RETIRED for edit in move.edits):
         return move.only_reported(OLD, aside=True)
-    in_cells = any(edit.path.endswith(".ipynb") for edit in move.edits) and _is_python(project, move)
-    if in_cells and project.fact(_trains_in_scripts):
+    cells = {edit.path for edit in move.edits if edit.path.endswith(".ipynb")} if _is_python(project, move) else ()
+    if any(project.memo(_is_copy, path) for path in sorted(cells)):
         return move.only_reported(COPY, aside=True)
     kernel = _kernel_of(project, (edit.path for edit in move.edits))
     if kernel is not None:
@@ -93,5 +95,15 @@ def _kernel_of(project: Project, paths: Iterable[str]) -> Place | None:
     return None
 
 
-def _trains_in_scripts(project: Project) -> bool:
-    return any(module.document.path.endswith(".py") for module in training_modules(project))
+def _is_copy(project: Project, path: str) -> bool:
+    """Whether half of what a notebook says stands in one script that trains."""
+    document = project.document(path)
+    said = _lines_of(document.text) if document is not None else set()
+    scripts = (module.document for module in training_modules(project) if module.path.endswith(".py"))
+    return bool(said) and any(2 * len(said & _lines_of(script.text)) >= len(said) for script in scripts)
+
+
+def _lines_of(text: str) -> set[str]:
+    """The lines of code that are long enough to tell one program from another."""
+    lines = (line.strip() for line in text.splitlines())
+    return {line for line in lines if len(line) >= SPEAKING and not line.startswith(("#", "import ", "from "))}
