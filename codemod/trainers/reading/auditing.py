@@ -33,6 +33,7 @@ OFF = "false"
 DOCUMENTED = "documented"
 """The role of what a read-me shows."""
 SHOWN_IN = "shown in a read-me"
+CHOSEN = "where it is chosen"
 UNKNOWN = "unknown"
 OF_ANYBODY = (TORCH, "shell")
 """What declarations belong to that no trainer reads."""
@@ -130,10 +131,10 @@ def _report(
                 counts = [item.value for item in member.effective_handed if item.setting is setting]
                 off |= {*passed} if set(counts) == {OFF} else set()
                 continue
-            declaration = declaration_of(member.scope, setting)
+            declaration = declaration_of(member.scope, setting, CHOSEN if member.is_picked else "")
             status, note = _status(member, setting, winner, weaker, said)
             entries.append(RunEntry(declaration, member.link, status, note))
-            if setting.value is not None and setting.key.role != "compute" and member not in run.offered:
+            if setting.value is not None and setting.key.role != "compute" and run.counts(member):
                 effective.setdefault(setting.key.role, setting.value)
     said_by_code = list(_code_of(project, run, code))
     left = open_defaults(project, run, said_by_code)
@@ -283,12 +284,13 @@ def _condition(source: Source) -> str:
     return f"if {source.picked_by}" if source.picked_by else opposite
 
 
-def declaration_of(scope: Scope, setting: Setting) -> Declaration:
+def declaration_of(scope: Scope, setting: Setting, condition: str = "") -> Declaration:
     """A setting as an entry of the ledger."""
     value = setting.value if setting.value is not None else _written(scope, setting)
     regime = setting.key.meaning(setting.value) if setting.value is not None else None
     return Declaration(
-        setting.place.path, setting.place.span, scope.framework.id, setting.name, setting.key.role, value, regime or ""
+        *(setting.place.path, setting.place.span, scope.framework.id, setting.name, setting.key.role, value),
+        *(regime or "", condition),
     )
 
 

@@ -162,10 +162,14 @@ def _beside_others(item: Handed, launch: Launch | None) -> Handed:
 
 def _answers(found: Iterable[Source], launch: Launch | None) -> Iterator[bool]:
     """What a switch is in a run; both where that is not known."""
+    yield from {bool(value) for value in values_in(found, launch)} or {True, False}
+
+
+def values_in(found: Iterable[Source], launch: Launch | None) -> set[Constant]:
+    """What places give a setting in a run; empty where that is not known."""
     own = [item for item in found if not item.is_of_line or (launch is not None and launch.has(item))]
     strongest = min((item.strength for item in own), default=None)
-    told = {bool(item.value) for item in own if item.strength == strongest and not item.is_guessed}
-    yield from told or {True, False}
+    return {item.value for item in own if item.strength == strongest and not item.is_guessed}
 
 
 def _left_to(project: Project, item: Handed, started: Started) -> str:

@@ -20,12 +20,10 @@ from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Given, Scenario, as_dtype
 from ...torch.machine_tests import tells_of_bf16
 from .links import sources
-from .picked_words import FULL, module_of, spelling
+from .picked_words import FULL, TWINS, module_of, spelling
 from .rival_switches import beside_rivals
 from .source import Source
 
-TWINS = {"fp16": "bf16", "bf16": "fp16", "float16": "bfloat16", "bfloat16": "float16"}
-"""How the two 16-bit types are spelled alike."""
 SPEAKING = frozenset({*CHOOSING, "amp", "mixed", "autocast"})
 
 

@@ -22,6 +22,8 @@ from .source import NUMBERS, Source
 
 FULL = ("no", "none", "off", "32", "32-true")
 """Other words for float32."""
+TWINS = {"fp16": "bf16", "bf16": "fp16", "float16": "bfloat16", "bfloat16": "float16"}
+"""How the two 16-bit types are spelled alike."""
 SPELLINGS = ("lower", "upper", "strip")
 """Methods that give a word as another spelling of it."""
 

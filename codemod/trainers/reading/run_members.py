@@ -103,6 +103,10 @@ class Run:
             asked.setdefault(member.scope.framework.title, set()).add(FAMILIES[member.regime or ""])
         return tuple(member for member in calls if len(asked[member.scope.framework.title] - {"fp32"}) > 1)
 
+    def counts(self, member: Member) -> bool:
+        """Whether a member is no branch beside others."""
+        return not member.is_picked and member not in self.offered
+
     def overridden(self) -> Iterator[tuple[Member, Member]]:
         """Members that ask for another precision than a stronger one: (the weaker, the one that wins)."""
         return ((member, winner) for member, winner in self._weaker() if member.rank != winner.rank)

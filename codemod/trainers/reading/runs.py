@@ -20,6 +20,7 @@ from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.facts import fact
 from ...source.project import Project
+from .chosen_alternatives import is_chosen
 from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
 from .handed import Launch, handed_in, is_left_out
@@ -252,7 +253,8 @@ class _Resolver:
 
     def _called(self, scope: Scope, link: str, launch: Launch | None) -> Member:
         handed = handed_in(self._project, scope, launch)
-        return Member(scope, _rank(scope), link, handed=handed, is_picked=is_picked_by_word(self._project, scope))
+        is_picked = is_picked_by_word(self._project, scope) or is_chosen(self._project, scope, launch) is False
+        return Member(scope, _rank(scope), link, handed=handed, is_picked=is_picked)
 
     def _modules(self, script: str) -> tuple[ModuleNames, ...]:
         return modules_of(self._project, script)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import re
 
 from ...purpose.targets import compute_dtype
-from ...python.paths import guards
 from ...source.project import Project
 from ...torch.dtypes import FP16
+from ..reading.chosen_alternatives import given_name
 from ..reading.declarations import scopes_of
 from ..reading.recognition import stands_inside
-from ..reading.scopes import CodeOrigin, Scope
+from ..reading.run_members import Run
+from ..reading.runs import runs_of
+from ..reading.scopes import Scope
 
 QUANTIZED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-int[48]\b)")
 """In the name of a model: weights whose kernels take float16."""
@@ -24,29 +25,27 @@ def one_of_several(project: Project, scope: Scope) -> str:
         return "GPTQ and AWQ models compute in float16"
     if scope.kind == "environment" and _is_an_exception(project, scope):
         return "a condition around it switches mixed precision off here"
-    name = _given_name(project, scope)
+    name = given_name(project, scope)
     for other in scopes_of(project) if name else ():
         if other is scope or other.path != scope.path or other.title != scope.title:
             continue
-        named = _given_name(project, other)
+        named = given_name(project, other)
         if named and _stated(other) != _stated(scope):
             return f"{name} and {named} are there to choose from: choose where they are used"
     return ""
 
 
-def _given_name(project: Project, scope: Scope) -> str:
-    """The name that a module gives to what a call makes, for other modules or a branch to use; empty elsewhere."""
-    call = scope.call
-    if call is None or not isinstance(scope.origin, CodeOrigin):
-        return ""
-    module = scope.origin.module
-    statement = module.statement_of(call)
-    target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is call else None
-    if not isinstance(target, ast.Name) or module.scope_of(call) is not module.module_scope:
-        return ""
-    uses = module.name_loads.get(target.id, ())
-    is_used = any(path != scope.path for path in project.python_paths((target.id,), (target.id,)))
-    return target.id if (all(guards(module, node) for node in uses) if uses else is_used) else ""
+def chosen_in(project: Project, run: Run, scope: Scope) -> bool:
+    """Whether switches choose in a run between a ready-made setting and one beside it, which then does not count."""
+    others = (member for member in run.members if member.is_picked and member.scope.title == scope.title)
+    beside = (member.scope for member in others if member.scope.path == scope.path)
+    return bool(given_name(project, scope)) and any(given_name(project, other) for other in beside)
+
+
+def is_chosen_by_switches(project: Project, scope: Scope) -> bool:
+    """The same in each run that has a say of it."""
+    runs = [run for run in runs_of(project) if any(member.scope is scope for member in run.members)]
+    return bool(runs) and all(chosen_in(project, run, scope) for run in runs)
 
 
 def _is_an_exception(project: Project, scope: Scope) -> bool:

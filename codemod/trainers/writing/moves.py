@@ -28,7 +28,7 @@ from ..reading.runs import runs_of
 from ..reading.scopes import AUTO, FALSE, Scope, Setting, TextOrigin
 from ..reading.source import Source, only_fallbacks, unused_defaults
 from .added_keys import key_not_taken, read_by_name, value_not_taken
-from .alternatives import one_of_several
+from .alternatives import is_chosen_by_switches, one_of_several
 from .counterparts import beside
 from .doubts import why_unproved
 from .edits import edits_of
@@ -143,7 +143,8 @@ def _is_idle(project: Project, scope: Scope) -> bool:
     if computes_on_cpu(project, scope):
         return True
     if scope.kind == "call":
-        return is_picked_by_word(project, scope) or only_infers(project, scope.path)
+        is_branch = is_picked_by_word(project, scope) or is_chosen_by_switches(project, scope)
+        return is_branch or only_infers(project, scope.path)
     if scope.kind == "file":
         return serves_inference(project, scope.path)
     return scope.command is not None and only_launches_inference(scope.path, scope.command.script)

@@ -76,6 +76,7 @@ from ....codemod.trainers.writing.moves import moves_of
 from ....codemod.trainers.writing.transactions import as_transactions
 from . import (
     autocast_regions,
+    chosen_settings,
     class_switches,
     input_casts,
     loaded_weights,
@@ -90,6 +91,7 @@ from .left_to_owner import reserved
 PARTS = (
     moves_of,
     class_switches.moves,
+    chosen_settings.moves,
     autocast_regions.moves,
     input_casts.moves,
     training_scalers.moves,

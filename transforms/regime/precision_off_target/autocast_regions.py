@@ -24,6 +24,7 @@ from ....codemod.trainers.reading.region_switches import is_fixed_off
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.writing.doubts import OFF_TODAY
 from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
+from ....codemod.trainers.writing.twin_flags import OTHER_USES, twin_flag
 from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step, is_unscaled_in, raw_step
 from .branches import is_picked, picked_moves
 from .demanded_halves import demanded_half
@@ -151,14 +152,15 @@ def _knob_moves(
     if kernel is not None:
         yield Move(source.path, source.span, f"{message}, which {of_kernel(kernel)}", evidence=(*evidence, kernel))
         return
+    twin = twin_flag(project, source, wanted) if isinstance(value, bool) else None
     try:
-        edit = source.respelled(value)
+        edit = twin or source.respelled(value)
     except EditRefused as refusal:
         message += f"; it has to be {value!r}, by hand: {refusal}"
         yield Move(source.path, source.span, message, evidence=evidence)
         return
     effect = f"{value!r} is what the project's own code uses for {wanted.name}; {EFFECTS[project.target or '']}"
-    unproved = "" if meant is not None else "something else decides as well today"
+    unproved = "something else decides as well today" if meant is None else OTHER_USES if twin is not None else ""
     yield Move(source.path, source.span, message, effect, (edit,), evidence, unproved)
 
 

@@ -1,0 +1,94 @@
+"""Which of several ready-made settings a launch chooses: ``fpSixteen`` and ``bfSixteen``, of which code returns one.
+
+The tests around each use of a name are asked with what the launch gives their switches.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...python.conditions import conditions_in
+from ...python.identifiers import words_of
+from ...python.names import ModuleNames, definition_of, modules_with
+from ...python.options import Option
+from ...python.paths import guards
+from ...source.project import Project
+from ...torch.dtypes import Given
+from .command_options import declared_options, values_given
+from .handed import Launch, values_in
+from .links import sources
+from .picked_words import TWINS, module_of
+from .scopes import CodeOrigin, Scope
+from .source import Source
+
+
+def given_name(project: Project, scope: Scope) -> str:
+    """The name that a module gives to what a call makes, for other modules or a branch to use; empty elsewhere."""
+    call = scope.call
+    if call is None or not isinstance(scope.origin, CodeOrigin):
+        return ""
+    module = scope.origin.module
+    statement = module.statement_of(call)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is call else None
+    if not isinstance(target, ast.Name) or module.scope_of(call) is not module.module_scope:
+        return ""
+    uses = module.name_loads.get(target.id, ())
+    is_used = any(path != scope.path for path in project.python_paths((target.id,), (target.id,)))
+    return target.id if (all(guards(module, node) for node in uses) if uses else is_used) else ""
+
+
+def is_chosen(project: Project, scope: Scope, launch: Launch | None) -> bool | None:
+    """Whether a launch comes to a use of a ready-made setting; None for what is none, or where nobody can tell."""
+    name = given_name(project, scope)
+    tests = project.memo(_tests_of_uses, (scope.path, name)) if name else ()
+    answers = [[_holds(project, module, item, launch) for item in given] for module, given in tests]
+    if not answers or not all(given for _, given in tests):
+        return None
+    if any(all(item is True for item in each) for each in answers):
+        return True
+    return False if all(False in each for each in answers) else None
+
+
+def switches_of_choice(project: Project, scope: Scope) -> Iterator[Source]:
+    """What gives the switches their values that choose a ready-made setting, or one of those made beside it.
+
+    Also those of options that no test asks: ``--bf16`` beside ``if args.fp16``.
+    """
+    name = given_name(project, scope)
+    for module, given in project.memo(_tests_of_uses, (scope.path, name)) if name else ():
+        for item in given:
+            owner = module_of(project, module, item.scope)
+            found = sources(project, owner, item.node) if owner is not None else ()
+            yield from found
+            for option in dict.fromkeys(source.option for source in found if source.option is not None):
+                yield from _of_twins(project, option)
+
+
+def _of_twins(project: Project, option: Option) -> Iterator[Source]:
+    for word, other in TWINS.items():
+        if word in words_of(option.name):
+            for twin in declared_options(project, option.module, option.name.replace(word, other)):
+                yield from (replace(source, option=twin) for source in values_given(project, twin))
+
+
+def _tests_of_uses(project: Project, asked: tuple[str, str]) -> tuple[tuple[ModuleNames, tuple[Given, ...]], ...]:
+    """What has to hold for each use of a name, but where it is made or brought in by an import."""
+    return tuple(_uses(project, *asked))
+
+
+def _uses(project: Project, path: str, name: str) -> Iterator[tuple[ModuleNames, tuple[Given, ...]]]:
+    for module in modules_with(project, (name,)):
+        for node in (*module.name_loads.get(name, ()), *module.attribute_loads.get(name, ())):
+            made = definition_of(project, module, node) if module.path != path else None
+            if module.path != path and (made is None or made[0].path != path):
+                continue
+            yield module, conditions_in(project, module).path_given(node, module.scope_of(node))
+
+
+def _holds(project: Project, module: ModuleNames, item: Given, launch: Launch | None) -> bool | None:
+    owner = module_of(project, module, item.scope)
+    found = sources(project, owner, item.node) if owner is not None else ()
+    answers = {(value in item.values) is item.equal for value in values_in(found, launch)}
+    return answers.pop() if len(answers) == 1 else None

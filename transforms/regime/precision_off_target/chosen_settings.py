@@ -1,0 +1,55 @@
+"""Ready-made settings of which flags choose one, ``if args.fp16: return fpSixteen``: the flag moves, not these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....codemod.purpose.targets import compute_dtype
+from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import HALVES
+from ....codemod.trainers.framework import FAMILIES
+from ....codemod.trainers.reading.chosen_alternatives import switches_of_choice
+from ....codemod.trainers.reading.run_members import Member, Run
+from ....codemod.trainers.reading.runs import runs_of
+from ....codemod.trainers.reading.source import Source
+from ....codemod.trainers.writing.alternatives import chosen_in
+from ....codemod.trainers.writing.moves import Move
+from ....codemod.trainers.writing.twin_flags import OTHER_USES, twin_flag
+
+
+def moves(project: Project) -> Iterator[Move]:
+    """For each launch that chooses settings of the other 16-bit type the exchange of its flag."""
+    wanted = compute_dtype(project.target)
+    for run in runs_of(project) if wanted in HALVES else ():
+        for member in run.members:
+            if _is_off(project, run, member):
+                yield from _moves(project, run, member)
+
+
+def _is_off(project: Project, run: Run, member: Member) -> bool:
+    regime = member.regime
+    is_other = regime is not None and FAMILIES[regime] not in ("fp32", FAMILIES.get(project.target or ""))
+    return is_other and chosen_in(project, run, member.scope)
+
+
+def _moves(project: Project, run: Run, member: Member) -> Iterator[Move]:
+    wanted = compute_dtype(project.target)
+    assert wanted is not None
+    chosen = member.scope.place.saying("these settings are chosen by it")
+    message = f"this line chooses {member.regime}; the target is {project.target}"
+    start = run.command.start if run.command is not None else None
+    for source in switches_of_choice(project, member.scope):
+        edit = twin_flag(project, source, wanted) if _is_on_line(run, source) else None
+        if edit is not None:
+            effect = "give the program its flag for the other type"
+            yield Move(source.path, source.span, message, effect, (edit,), (chosen,), OTHER_USES, command=start)
+            return
+    message += ": no flag of the program is known that chooses other settings"
+    yield Move(run.place.path, run.place.span, message, evidence=(chosen,), command=start)
+
+
+def _is_on_line(run: Run, source: Source) -> bool:
+    config = source.config
+    if config is None or run.command is None or config.document.path != run.place.path:
+        return False
+    return any(config.text.commands[number].start == run.command.start for number in source.calls)
