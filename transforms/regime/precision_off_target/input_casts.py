@@ -20,6 +20,7 @@ from ....codemod.torch.api import LOAD_KEYS, WEIGHT_CASTS
 from ....codemod.torch.dtypes import BF16, HALVES, TORCH_DTYPES, Dtype
 from ....codemod.trainers.framework import FAMILIES
 from ....codemod.trainers.reading.auditing import WORDS_OF_FAMILY
+from ....codemod.trainers.reading.run_code import is_used
 from ....codemod.trainers.reading.stated_casts import NOT_TRAINED, condition_of, frozen, is_model
 from ....codemod.trainers.reading.stated_values import gives_tensor
 from ....codemod.trainers.writing.moves import Move
@@ -52,11 +53,19 @@ def _of_runs(project: Project, wanted: Dtype, seen: Container[ast.AST]) -> Itera
         is_bound = wanted == BF16 and half_only_kernel(project, module) is not None
         for call in module.calls if module.document.kind is FileKind.PYTHON and not is_bound else ():
             dtype = _spelled(project, module, call, old) if function_of(module, call) not in seen else None
-            runs = runs_of(project, module, call) if dtype is not None else ()
-            starts = {start for run in runs for start in run.starts}
-            is_theirs = starts.issuperset(item for item in starts_of(project, module) if item is not module)
-            if runs and is_theirs and all(run.trains and _leaves(run, old) for run in runs):
-                yield from _move(project, module, call, old, wanted, runs[0].place)
+            because = leaving(project, module, call, old) if dtype is not None else None
+            if because is not None:
+                yield from _move(project, module, call, old, wanted, because)
+
+
+def leaving(project: Project, module: ModuleNames, call: ast.Call, old: Dtype) -> Place | None:
+    """What says that runs which use a call leave ``old``, where only such runs use it, and all of them train."""
+    runs = runs_of(project, module, call)
+    starts = {start for run in runs for start in run.starts}
+    row = module.document.span(call).row
+    others = (item for item in starts_of(project, module) if item is not module and item not in starts)
+    is_theirs = not any(is_used(project, other.path, module.path, row) for other in others)
+    return runs[0].place if runs and is_theirs and all(run.trains and _leaves(run, old) for run in runs) else None
 
 
 def _leaves(run: Run, old: Dtype) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....codemod.model import Edit, EditRefused, Place, Span
 from ....codemod.proof.needs import Need
@@ -26,12 +26,14 @@ from ....codemod.trainers.reading.stated_words import named_attribute
 from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
 from .branches import is_picked, picked_moves
 from .half_kernels import half_only_kernel
+from .input_casts import leaving
 from .spelling import replaced, respelled_cast
 from .training_autocasts import fixed_in_model_code, training_regions
 from .weights_trained import looks_frozen, only_adapters
 
 QUANTIZED = ("BitsAndBytesConfig",)
 QUANTIZED_KEYS = ("bnb_4bit_compute_dtype",)
+OTHERS = "what else is done with these weights is not known"
 UNREAD = "loads weights in a dtype that is not known here"
 SETTERS = ("set_default_dtype", "set_autocast_gpu_dtype")
 
@@ -56,9 +58,11 @@ def moves(project: Project) -> Iterator[Move]:
     for argument in dtype_arguments(project):
         if wanted != FP32 or not argument.quantized:
             shared = argument.quantized and argument.module not in trained and not _prepares_training(argument)
+            is_own = argument.module in trained or argument.quantized or _is_in_model(project, argument)
             mixed = argument.module not in trained and next(fixed_in_model_code(project), None) is not None
             for move in _moves(project, argument, wanted):
                 move = move.only_reported("inference may load with it") if shared and move.edits else move
+                move = replace(move, unproved=OTHERS) if not is_own and move.edits and not move.unproved else move
                 yield move.only_reported("model code enters regions of a fixed dtype with them") if mixed else move
 
 
@@ -66,7 +70,8 @@ def dtype_arguments(project: Project) -> Iterator[DtypeArgument]:
     trained = _trained(project)
     for module in sorted({*trained, *reached_modules(project)}, key=lambda item: item.document.path):
         for argument in _arguments_of(module):
-            if module in trained or argument.quantized or _is_in_model(project, argument):
+            is_own = module in trained or argument.quantized or _is_in_model(project, argument)
+            if is_own or _is_of_leaving_runs(project, argument):
                 yield argument
     for call, cast in casts_of_models(project):
         if cast.module in trained and cast.knobs:
@@ -84,6 +89,13 @@ def _trained(project: Project) -> set[ModuleNames]:
 def _prepares_training(argument: DtypeArgument) -> bool:
     """Whether the file that loads makes a model ready for training, too."""
     return argument.module.mentions("prepare_model_for", "get_peft_model", "loraconfig", "training")
+
+
+def _is_of_leaving_runs(project: Project, argument: DtypeArgument) -> bool:
+    """Whether only runs load with it that compute in the other 16-bit dtype so far, and train."""
+    wanted = compute_dtype(project.target)
+    old = next((dtype for dtype in HALVES if dtype != wanted), None) if wanted in HALVES else None
+    return old is not None and leaving(project, argument.module, argument.call, old) is not None
 
 
 def _is_in_model(project: Project, argument: DtypeArgument) -> bool:
