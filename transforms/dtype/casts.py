@@ -12,7 +12,8 @@ from ...codemod.half.atom_places import chain_of
 from ...codemod.model import Edit, Fix
 from ...codemod.proof.needs import Need, Release, SameResult
 from ...codemod.proof.proving import proved
-from ...codemod.python.names import ModuleNames
+from ...codemod.python.arguments import argument, receiver_of
+from ...codemod.python.names import ModuleNames, last_name
 from ...codemod.source.project import Project
 from .clashes import followers
 from .proved_casts import is_tensor, needs_of_cast
@@ -77,16 +78,12 @@ def cast_operation(module: ModuleNames, node: ast.expr, text: str) -> Edit:
     return module.replace(span, span, f".to({text})")
 
 
-def moves_only(call: ast.Call) -> bool:
-    """Whether the arguments of ``to`` leave room for a dtype."""
-    return len(call.args) <= 1 and all(item.arg in MOVING for item in call.keywords)
-
-
 def _only_moves(node: ast.expr) -> bool:
     """``x.to(device)``: a call of ``to`` that has room for a dtype."""
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to"):
+    if not isinstance(node, ast.Call) or receiver_of(node, "to") is None:
         return False
-    return all(is_device(item) for item in node.args[:1]) and moves_only(node)
+    free = len(node.args) <= 1 and all(item.arg in MOVING for item in node.keywords)
+    return free and all(map(is_device, node.args))
 
 
 def maker_of(meeting: Meeting) -> ast.expr | None:
@@ -120,12 +117,12 @@ def _is_written_through_index(module: ModuleNames, maker: ast.expr) -> bool:
 
 def _needs_of_kernel(module: ModuleNames, maker: ast.expr) -> tuple[Need, ...]:
     """What fills a tensor with other values than one constant had no 16-bit kernels on CPUs for long."""
-    name = maker.func.attr if isinstance(maker, ast.Call) and isinstance(maker.func, ast.Attribute) else ""
-    if not isinstance(maker, ast.Call) or name not in COMPUTED:
+    if not isinstance(maker, ast.Call) or receiver_of(maker, *COMPUTED) is None:
         return ()
-    device = next((item.value for item in maker.keywords if item.arg == "device"), None)
+    device = argument(maker, "device")
     elsewhere = device is not None and "cpu" not in ast.unparse(device)
-    return () if elsewhere else (Release("torch", CPU_KERNELS_SINCE, module.path, f"16-bit {name} on CPUs"),)
+    what = f"16-bit {last_name(maker.func)} on CPUs"
+    return () if elsewhere else (Release("torch", CPU_KERNELS_SINCE, module.path, what),)
 
 
 def best_first(fixes: Iterable[Fix | None]) -> list[Fix]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from ...codemod.purpose.entered import regions_around
 from ...codemod.purpose.files import is_test
-from ...codemod.python.arguments import bind
 from ...codemod.python.functions import called_function
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.api import NARROWING
-from ...codemod.torch.autocast import APIS
 from ...codemod.torch.dtype_values import constants_of
 from .custom_functions import CustomFunction, custom_functions
 
@@ -25,7 +24,7 @@ _PLAIN_CALLS = frozenset(
 def is_applied_under_autocast(project: Project, function: CustomFunction) -> bool:
     """Whether the Function is applied outside of tests and of regions that switch autocast off, without casts."""
     found = applications(project, function)
-    return any(not _is_off(project, module, node) and not _is_given_casts(module, node) for module, node in found)
+    return any(not _is_given_casts(module, node) and not _is_off(project, module, node) for module, node in found)
 
 
 def _is_given_casts(module: ModuleNames, node: ast.Attribute) -> bool:
@@ -76,33 +75,14 @@ def _is_number(project: Project, module: ModuleNames, node: ast.expr) -> bool:
 
 
 def _is_off(project: Project, module: ModuleNames, node: ast.AST) -> bool:
-    for parent in module.ancestors(node):
-        contexts = [item.context_expr for item in parent.items] if isinstance(parent, ast.With | ast.AsyncWith) else []
-        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
-            contexts = parent.decorator_list
-        if any(switches_off(project, module, item) for item in contexts):
-            return True
-    return False
-
-
-def switches_off(project: Project, module: ModuleNames, node: ast.expr) -> bool:
-    """``autocast(..., enabled=False)``, as a context or a decorator."""
-    name = resolve(project, module, node.func) if isinstance(node, ast.Call) else None
-    if not isinstance(node, ast.Call) or name not in APIS:
-        return False
-    enabled = (bind(APIS[name], node) or {}).get("enabled")
-    return isinstance(enabled, ast.Constant) and not enabled.value
+    return any(region.switched_off for region in regions_around(project, module, node))
 
 
 def calls_compiled_code(project: Project, function: CustomFunction) -> bool:
     """Whether one of the passes calls anything but torch, methods of its tensors and the project's own functions."""
-    decorators = {id(item) for node in (*function.forward.decorator_list, *function.backward.decorator_list)
-                  for item in ast.walk(node)}  # fmt: skip
-    calls = [node for item in (function.forward, function.backward) for node in ast.walk(item)]
-    return any(
-        isinstance(node, ast.Call) and id(node) not in decorators and is_foreign(project, function.module, node)
-        for node in calls
-    )
+    statements = [*function.forward.body, *function.backward.body]
+    calls = (node for item in statements for node in ast.walk(item) if isinstance(node, ast.Call))
+    return any(is_foreign(project, function.module, node) for node in calls)
 
 
 def is_foreign(project: Project, module: ModuleNames, node: ast.Call) -> bool:

@@ -11,6 +11,7 @@ from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role, Value
 from ...codemod.flow.ownership import owns_parameters
 from ...codemod.proof.needs import Known, Need
+from ...codemod.python.arguments import receiver_of
 from ...codemod.python.functions import FunctionTarget, called_function
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import function_of
@@ -70,11 +71,8 @@ def _can_be_asked(project: Project, meeting: Meeting, text: str) -> bool:
     if layer is None or not layer.affine or not text.endswith(".weight.dtype"):
         return True
     made = meeting.module.calls_by_name.get(layer.name, [])
-    return not any(len(call.args) > 2 or _gives(call, layer.affine.lstrip("!")) for call in made)
-
-
-def _gives(call: ast.Call, name: str) -> bool:
-    return any(item.arg in (None, name) for item in call.keywords)
+    asked = (None, layer.affine.lstrip("!"))
+    return not any(len(call.args) > 2 or any(item.arg in asked for item in call.keywords) for call in made)
 
 
 # --- what is cast -----------------------------------------------------------------------------------------------------
@@ -132,17 +130,16 @@ def _takes_tensor(project: Project, target: FunctionTarget, call: ast.Call, node
 
 def _moved(node: ast.expr) -> ast.expr:
     """``x`` of ``x.to(device)``."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
-        node = node.func.value
+    while (inner := receiver_of(node, "to", "cuda")) is not None:
+        node = inner
     return node
 
 
 def _computes(node: ast.expr) -> bool:
     """Whether an expression is a computation on tensors, or a method of one."""
     node = _moved(node)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return node.func.attr in ONLY_TENSORS
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ARITHMETIC)
+    of_tensor = receiver_of(node, *ONLY_TENSORS) is not None
+    return of_tensor or (isinstance(node, ast.BinOp) and isinstance(node.op, ARITHMETIC))
 
 
 def _is_used_as_tensor(project: Project, module: ModuleNames, function: ast.AST, text: str, depth: int) -> bool:

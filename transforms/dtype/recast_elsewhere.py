@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from ...codemod.flow.classes import ProjectClass
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Made
+from ...codemod.python.arguments import receiver_of
 from ...codemod.python.callers import callers_of
 from ...codemod.python.functions import called_function, lineage
-from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
+from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, last_name
 from ...codemod.python.paths import function_of, position
 from ...codemod.source.project import Project
 from ...codemod.torch.weight_changes import moves_only, takes_over
@@ -86,13 +87,11 @@ def _is_cast_with_holder(meeting: Meeting, call: ast.Call, called: list[str]) ->
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     holders = [chain for target in targets if (chain := attribute_chain(target)) is not None]
     return any(owner in holders and _is_same(module, owner[0], cast, call) for cast, owner in _casts(module)) or any(
-        _is_cast(item) for item in module.ancestors(call)
+        isinstance(item, ast.Call)
+        and receiver_of(item, *CASTING[:-1]) is not None
+        and not (last_name(item.func) == "to" and moves_only(item))
+        for item in module.ancestors(call)
     )
-
-
-def _is_cast(node: ast.AST) -> bool:
-    name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
-    return name in CASTING[:-1] and isinstance(node, ast.Call) and not (name == "to" and moves_only(node))
 
 
 def _is_given(meeting: Meeting, call: ast.Call, called: list[str]) -> bool:

@@ -50,7 +50,7 @@ def is_cast_below(meeting: Meeting) -> bool:
         for call in module.calls_by_name.get(name, []):
             statement = module.statement_of(call)
             again = {item.id for item in getattr(statement, "targets", ()) if isinstance(item, ast.Name)} & names
-            cast = again and isinstance(call.func, ast.Attribute) and not _only_moves(call)
+            cast = again and receiver_of(call) is not None and not _only_moves(call)
             below = position(call) > position(meeting.node) and module.parents[statement] is module.parents[joined]
             if cast and below and not _is_called_between(meeting, again, joined, statement):
                 return True

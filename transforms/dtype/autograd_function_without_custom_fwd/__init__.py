@@ -47,13 +47,7 @@ from ....codemod.flow.autograd import differ
 from ....codemod.flow.frame import Product
 from ....codemod.flow.lattice import Role, Value
 from ....codemod.half.enclosed import can_be_inside
-from ....codemod.model import (
-    Edit,
-    Finding,
-    Fix,
-    Rule,
-    Span,
-)
+from ....codemod.model import Edit, Finding, Fix, Rule, Span
 from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.entered import regions_around
@@ -61,6 +55,7 @@ from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.runs import Run, is_switched_on, runs_around, uses
 from ....codemod.purpose.steps import carries_nothing_back
 from ....codemod.python.names import FunctionNode, ModuleNames
+from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import BF16, FP16
@@ -69,9 +64,11 @@ from ..custom_functions import CustomFunction, custom_functions
 from ..function_passes import compares_dtypes, looks_after_itself, passes_of
 from ..function_uses import applications, calls_compiled_code, is_applied_under_autocast
 from .kernel_operands import mixed_kernel
-from .sibling_decorators import has_pair, new_pair, sibling
+from .sibling_decorators import new_pair, sibling
 
 _ATTRIBUTE = "_fwd_used_autocast"
+OF_A_PAIR = ("fp16", "half", "float16")
+"""``..._fp16`` stands beside a variant for other dtypes, and its callers choose."""
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -217,7 +214,7 @@ def _carry(project: Project, function: CustomFunction) -> list[Fix]:
             methods = zip((function.forward, function.backward), pair, strict=True)
             operations = [function.module.decorate(method, text) for method, text in methods]
             operations.append(function.module.add_import("import torch"))
-            known = has_pair(project, document.path)
+            known = allowed(project, "torch", near=document.path) is not None
     else:
         found = sibling(project, module, forward, BACKWARD)
         if found is not None and backward is None:
@@ -246,9 +243,7 @@ def _header(module: ModuleNames, node: ast.ClassDef | FunctionNode) -> Span:
 
 def _mixed_operands(project: Project, function: CustomFunction) -> Iterator[Finding]:
     """A kernel that autocast knows nothing of is given what a layer computed in 16 bits, and float32 tensors."""
-    if function.forward_amp or function.backward_amp or looks_after_itself(function):
-        return
-    if compares_dtypes(function.node):
+    if function.forward_amp or function.backward_amp or looks_after_itself(function) or compares_dtypes(function.node):
         return
     found = mixed_kernel(project, function)
     if found is None:
@@ -282,7 +277,8 @@ def _cast_to_half(project: Project, function: CustomFunction, decorator: AmpDeco
     runs = runs_around(project, function.module, function.node)
     if node is None or not runs or any(run.dtypes != {BF16} for run in runs):
         return
-    if not _stands_above(function, node) or _is_one_of_a_pair(function):
+    own = any(node is item for decorator in function.forward.decorator_list for item in ast.walk(decorator))
+    if not own or any(word in function.name.lower() for word in OF_A_PAIR):
         return
     if constants_of(project, function.module, node) != {FP16}:
         return
@@ -301,16 +297,6 @@ def _cast_to_half(project: Project, function: CustomFunction, decorator: AmpDeco
         [run.place for run in runs[:2]],
         fixes,
     )
-
-
-def _stands_above(function: CustomFunction, node: ast.expr) -> bool:
-    """Whether the expression stands in the Function's own decorators."""
-    return any(node is item for decorator in function.forward.decorator_list for item in ast.walk(decorator))
-
-
-def _is_one_of_a_pair(function: CustomFunction) -> bool:
-    """``..._fp16`` stands beside a variant for other dtypes, and its callers choose."""
-    return any(word in function.name.lower() for word in ("fp16", "half", "float16"))
 
 
 rule = Rule.of("PF207", check)

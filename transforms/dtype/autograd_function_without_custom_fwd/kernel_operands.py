@@ -10,6 +10,7 @@ from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.frame import ASSUMED
 from ....codemod.flow.lattice import Role
 from ....codemod.purpose.entered import Inside, way_inside
+from ....codemod.python.arguments import receiver_of
 from ....codemod.python.functions import bases_of
 from ....codemod.python.names import ModuleNames, resolve
 from ....codemod.source.project import Project
@@ -21,11 +22,11 @@ from ..function_uses import applications, is_foreign
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixedKernel:
-    """A call of a compiled kernel, and the application that gives it two dtypes."""
+    """A call of a compiled kernel, and the tensors of two dtypes that an application gives it."""
 
     kernel: ast.Call
     module: ModuleNames
-    application: ast.Call
+    """The file that applies the Function."""
     low: ast.expr
     full: ast.expr
     inside: Inside
@@ -42,7 +43,7 @@ def mixed_kernel(project: Project, function: CustomFunction) -> MixedKernel | No
         pair = _pair(project, function, kernels, module, call)
         inside = way_inside(project, module, call) if pair is not None else None
         if pair is not None and inside is not None:
-            return MixedKernel(pair[0], module, call, pair[1], pair[2], inside)
+            return MixedKernel(pair[0], module, pair[1], pair[2], inside)
     return None
 
 
@@ -90,6 +91,4 @@ def _kernels(project: Project, function: CustomFunction) -> Iterator[tuple[ast.C
 
 def _name_of(node: ast.expr) -> str:
     """``x`` of ``x`` and of ``x.contiguous()``."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "contiguous":
-        node = node.func.value
-    return node.id if isinstance(node, ast.Name) else ""
+    return getattr(receiver_of(node, "contiguous") or node, "id", "")

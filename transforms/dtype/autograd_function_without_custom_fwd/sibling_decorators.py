@@ -65,11 +65,6 @@ def new_pair(project: Project, path: str, cast_inputs: str = "") -> tuple[str, s
     return f"torch.amp.{FORWARD}({given})", f'torch.amp.{BACKWARD}(device_type="{device}")'
 
 
-def has_pair(project: Project, path: str) -> bool:
-    """Whether every torch that the project may run with has the decorators that `new_pair` writes."""
-    return allowed(project, "torch", near=path) is not None
-
-
 def _device(project: Project) -> str:
     devices = {item.device for item in autocasts(project) if not is_float32_island(project, item)}
     only = devices.pop() if len(devices) == 1 else None

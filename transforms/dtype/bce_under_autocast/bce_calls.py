@@ -36,8 +36,9 @@ def bce_calls(project: Project) -> Iterator[BceCall]:
 
 
 def _in_module(project: Project, module: ModuleNames) -> Iterator[BceCall]:
-    named = [*module.attribute_loads.get("binary_cross_entropy", []), *_imported(module, "binary_cross_entropy")]
-    for node in named:
+    bound = {item.name for item in module.all_bindings if (item.qualified or "").endswith(".binary_cross_entropy")}
+    imported = [node for alias in sorted(bound) for node in module.name_loads.get(alias, [])]
+    for node in (*module.attribute_loads.get("binary_cross_entropy", []), *imported):
         if resolve(project, module, node) != FUNCTION:
             continue
         parent = module.parents.get(node)
@@ -49,31 +50,19 @@ def _in_module(project: Project, module: ModuleNames) -> Iterator[BceCall]:
         yield from _of_object(project, module, call)
 
 
-def _imported(module: ModuleNames, name: str) -> list[ast.expr]:
-    """The reads of names that an import binds to something called ``name``."""
-    bound = {item.name for item in module.all_bindings if (item.qualified or "").rpartition(".")[2] == name}
-    return [node for alias in sorted(bound) for node in module.name_loads.get(alias, [])]
-
-
 def _makers(project: Project, module: ModuleNames) -> Iterator[ast.Call]:
     """The calls that make a BCELoss, or an object of a subclass that adds nothing to its ``forward``."""
     for name, calls in module.calls_by_name.items():
-        if "bce" not in name.lower() and not _is_alias(module, name):
+        named = (item.qualified or "" for item in module.module_scope.lookup(name))
+        if "bce" not in name.lower() and not any(each.endswith(".BCELoss") for each in named):
             continue
         for call in calls:
             if resolve(project, module, call.func) in CLASSES or _is_subclass(project, module, call.func):
                 yield call
 
 
-def _is_alias(module: ModuleNames, name: str) -> bool:
-    bindings = module.module_scope.lookup(name)
-    return any((item.qualified or "").endswith(".BCELoss") for item in bindings)
-
-
 def _is_subclass(project: Project, module: ModuleNames, node: ast.expr) -> bool:
-    if attribute_chain(node) is None:
-        return False
-    found = class_of(project, module, node)
+    found = class_of(project, module, node) if attribute_chain(node) is not None else None
     if found is None:
         return False
     other, scope = found

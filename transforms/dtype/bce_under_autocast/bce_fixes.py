@@ -10,6 +10,7 @@ from ....codemod.proof.needs import Need, RunsWith, SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.proof.verdicts import Trusted
 from ....codemod.purpose.entered import Inside
+from ....codemod.python.arguments import argument, receiver_of
 from ....codemod.python.bindings import only_value
 from ....codemod.python.names import ModuleNames, resolve
 from ....codemod.source.project import Project
@@ -18,6 +19,7 @@ from .bce_calls import CLASSES, FUNCTION, BceCall
 
 _OF_LOSS = ("sum", "append")
 """What may be done to the loss beside that: autocast would give float32, which it has already."""
+_FLOAT = ("float", "double")
 _LIGHT_BUILTINS = frozenset({"len", "float", "int", "min", "max"})
 _SIGMOIDS = {"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"}
 _CONDITIONAL = (
@@ -58,26 +60,17 @@ def _island(project: Project, found: BceCall, inside: Inside) -> Iterator[Fix]:
     if edits is not None:
         message = "compute the loss in float32 with autocast switched off"
         why = SameResult("binary cross entropy raises under autocast")
-        needs: list[Need] = [why, Trusted("PF212"), *_beside(inside)]
+        beside = [RunsWith(inside.region.module)] if inside.region is not None else []  # it opens the region
+        needs: list[Need] = [why, Trusted("PF212"), *beside]
         yield proved(project, "float32", message, [*edits, module.add_import("import torch")], *needs)
-
-
-def _beside(inside: Inside) -> list[RunsWith]:
-    """The module that opens the region, and so runs as well."""
-    return [RunsWith(inside.region.module)] if inside.region is not None else []
 
 
 def _arguments(call: ast.Call) -> tuple[ast.expr, ast.expr] | None:
     """Prediction and target; None where ``*`` or ``**`` hide them."""
     if any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords):
         return None
-    named = {item.arg: item.value for item in call.keywords}
-    given = [*call.args[:2]]
-    for name in ("input", "target")[len(given) :]:
-        if name not in named:
-            return None
-        given.append(named[name])
-    return given[0], given[1]
+    prediction, target = argument(call, "input", position=0), argument(call, "target", position=1)
+    return (prediction, target) if prediction is not None and target is not None else None
 
 
 def _is_own_line(module: ModuleNames, statement: ast.stmt) -> bool:
@@ -93,7 +86,7 @@ def _same_calls(statement: ast.stmt, call: ast.Call) -> list[ast.Call]:
 
 
 def _casts(module: ModuleNames, call: ast.Call) -> list[Edit]:
-    return [module.append(node, ".float()") for node in _arguments(call) or () if not _is_float(node)]
+    return [module.append(node, ".float()") for node in _arguments(call) or () if receiver_of(node, *_FLOAT) is None]
 
 
 def _is_all_light(project: Project, module: ModuleNames, statement: ast.stmt, call: ast.Call) -> bool:
@@ -105,7 +98,7 @@ def _is_all_light(project: Project, module: ModuleNames, statement: ast.stmt, ca
             return False
         if not isinstance(node, ast.Call) or node in same or node in ast.walk(call.func):
             continue
-        of_loss = node in around and isinstance(node.func, ast.Attribute) and node.func.attr in _OF_LOSS
+        of_loss = node in around and receiver_of(node, *_OF_LOSS) is not None
         if not of_loss and not _is_light(project, module, node):
             return False
     return True
@@ -162,7 +155,8 @@ def _moved_arguments(
             moved.append(f"{new} = {text}")
             text = new
         plain = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call) or text == new
-        texts[node] = text if _is_float(node) and text != new else f"{text if plain else f'({text})'}.float()"
+        is_float = receiver_of(node, *_FLOAT) is not None
+        texts[node] = text if is_float and text != new else f"{text if plain else f'({text})'}.float()"
     return moved, texts
 
 
@@ -180,10 +174,6 @@ def _runs_once_and_first(module: ModuleNames, call: ast.Call, statement: ast.stm
         if isinstance(parent, _CONDITIONAL):
             return False
     return False
-
-
-def _is_float(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("float", "double")
 
 
 def _header(prediction: ast.expr, inside: Inside) -> str:
@@ -221,9 +211,8 @@ def _sigmoid(project: Project, module: ModuleNames, node: ast.expr) -> tuple[ast
         return None
     if resolve(project, module, node.func) in _SIGMOIDS and len(node.args) == 1:
         return node, node.args[0]
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "sigmoid" and not node.args:
-        return node, node.func.value
-    return None
+    logits = receiver_of(node, "sigmoid") if not node.args else None
+    return (node, logits) if logits is not None else None
 
 
 def _swapped_loss(project: Project, found: BceCall) -> list[Edit] | None:

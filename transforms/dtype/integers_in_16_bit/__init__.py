@@ -45,6 +45,7 @@ from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.checked import checked_code
 from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.python.arguments import argument, receiver_of
 from ....codemod.python.keywords import key_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.numbers import number_of
@@ -57,6 +58,8 @@ from .batch_casts import LAST_EXACT, BatchCast, batch_casts, coarsest
 WORDS = ("bfloat16", "float16", ".half(", "cast_dtype", "weight_dtype")
 CASTS = ("half", "bfloat16", "to")
 
+OTHERS = ("pixel", "image", "feature", "embed", "audio")
+"""Words in the names of what holds no integers."""
 INTEGERS = ("arange", ".items()", "input_ids", "randint", ".long()", "labels", "argmax")
 
 
@@ -97,27 +100,33 @@ def _cast_batch(project: Project, batch: BatchCast) -> Finding:
 def _cast_integers(project: Project, module: ModuleNames) -> Iterator[Finding]:
     for name in CASTS:
         for call in module.calls_by_name.get(name, []):
-            if not isinstance(call.func, ast.Attribute) or not _may_matter(module, call):
+            tensor = receiver_of(call)
+            if tensor is None or not _may_matter(module, call):
                 continue
             dtype = coarsest(project, module, call)  # before the flow, which costs more
             if dtype is None:
                 continue
-            source = _source(project, module, call.func.value) or _named_ids(module, call)
+            source = _source(project, module, tensor) or _named_ids(module, call)
             if source is None or source.largest <= LAST_EXACT[dtype] or not is_reached(project, module, call):
                 continue
-            document = module.document
-            text = document.source(document.span(call.func.value))
+            text = module.document.source(module.document.span(tensor))
             message = (
                 f"{text} holds integers, and {dtype.name} is exact up to {LAST_EXACT[dtype]} only:"
                 " larger ones are rounded"
             )
             evidence = (module.place(source.node, source.why),)
-            yield rule.at(module, call, message, evidence, _without_cast(module, call))
+            yield rule.at(module, call, message, evidence, _without_cast(module, call, tensor))
 
 
 def _may_matter(module: ModuleNames, call: ast.Call) -> bool:
-    """Whether what a cast gives stands for itself, and still for integers."""
-    return not _is_computed_with(module, call) and not _holds_something_else(module, call)
+    """Whether what a cast gives stands for itself, and still for integers.
+
+    Not where it only joins a computation with 16-bit tensors (``mask * ids.to(dtype)``, ``ids.half() / n``), or where
+    the result is called by another name: ``pixel_values=input_ids.to(dtype)``.
+    """
+    parent = module.parents[call]
+    name = (parent.arg if isinstance(parent, ast.keyword) else key_of(parent, call)) or ""
+    return not isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Compare) and not any(word in name for word in OTHERS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +153,7 @@ def _source(project: Project, module: ModuleNames, node: ast.expr) -> IntegerSou
 
 def _random(node: ast.Call) -> IntegerSource | None:
     """``torch.randint(low, high, ...)``: the end where it is written, or what a library's count is by default."""
-    high = next((item.value for item in node.keywords if item.arg == "high"), None)
+    high = argument(node, "high")
     if high is None and node.args:
         pair = len(node.args) > 1 and not isinstance(node.args[1], ast.Tuple | ast.List)
         high = node.args[1] if pair else node.args[0]
@@ -162,23 +171,10 @@ def _named_ids(module: ModuleNames, cast: ast.Call) -> IntegerSource | None:
     return IntegerSource(target, math.inf, "token ids") if target is not None and name in TOKEN_IDS else None
 
 
-def _holds_something_else(module: ModuleNames, call: ast.Call) -> bool:
-    """Whether the result is called by another name: ``pixel_values=input_ids.to(dtype)``."""
-    parent = module.parents[call]
-    name = (parent.arg if isinstance(parent, ast.keyword) else key_of(parent, call)) or ""
-    return any(word in name for word in ("pixel", "image", "feature", "embed", "audio"))
-
-
-def _is_computed_with(module: ModuleNames, call: ast.Call) -> bool:
-    """Whether the cast only joins a computation with 16-bit tensors: ``mask * ids.to(dtype)``, ``ids.half() / n``."""
-    parent = module.parents[call]
-    return isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Compare)
-
-
-def _without_cast(module: ModuleNames, call: ast.Call) -> list[Fix]:
-    if len(call.args) + len(call.keywords) > 1 or not isinstance(call.func, ast.Attribute):
+def _without_cast(module: ModuleNames, call: ast.Call, tensor: ast.expr) -> list[Fix]:
+    if len(call.args) + len(call.keywords) > 1:
         return []
-    edit = module.replace(call, call.func.value)
+    edit = module.replace(call, tensor)
     text = "keep the integers; operations that need a floating type cast them or raise"
     return [Fix.unsafe("keep-integers", text, edit)]
 
@@ -188,10 +184,10 @@ def _without_cast(module: ModuleNames, call: ast.Call) -> list[Fix]:
 
 def _counted(project: Project, module: ModuleNames) -> Iterator[Finding]:
     for call in module.calls_by_name.get("arange", []):
-        given = next((item for item in call.keywords if item.arg == "dtype"), None)
+        given = argument(call, "dtype")
         if given is None or module.qualified(call.func) != "torch.arange":
             continue
-        found = constants_of(project, module, given.value)
+        found = constants_of(project, module, given)
         dtypes = [dtype for dtype in LAST_EXACT if dtype in found]
         if len(found) != 1 or not dtypes or not _counts_far(project, module, call, dtypes[0]):
             continue

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....codemod.python.arguments import receiver_of
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
@@ -60,9 +61,8 @@ def batch_casts(project: Project, module: ModuleNames) -> Iterator[BatchCast]:
 
 def _table(iterated: ast.expr) -> ast.expr | None:
     """``batch`` of ``batch.items()``, ``batch.keys()``, ``batch``."""
-    if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Attribute) and not iterated.args:
-        return iterated.func.value if iterated.func.attr in ("items", "keys") else None
-    return iterated if isinstance(iterated, ast.Name) else None
+    held = receiver_of(iterated, "items", "keys") if not getattr(iterated, "args", ()) else None
+    return held or (iterated if isinstance(iterated, ast.Name) else None)
 
 
 def _cast(
@@ -70,9 +70,9 @@ def _cast(
 ) -> Iterator[BatchCast]:
     chain: list[ast.Call] = []
     inner = expression
-    while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and len(chain) < _MAX_CHAIN:
+    while isinstance(inner, ast.Call) and (owner := receiver_of(inner)) is not None and len(chain) < _MAX_CHAIN:
         chain.append(inner)
-        inner = inner.func.value
+        inner = owner
     if not chain or not _is_entry(inner, target, table) or any(map(_asks_what_it_is, chain)):
         return
     dtypes = [dtype for call in chain if (dtype := _lowest(project, module, call)) is not None]
@@ -131,7 +131,9 @@ def _without_dtype(project: Project, module: ModuleNames, call: ast.Call) -> str
 
 def _integer_entry(module: ModuleNames, node: ast.AST, table: ast.expr) -> tuple[str, ast.AST] | None:
     """An integer entry that the batch is known to have: read by its key around here, or made by a tokenizer."""
-    names = {ast.unparse(table), *_results(module, node)}
+    parent = module.parents[node]
+    stored = parent.targets if isinstance(parent, ast.Assign) else []
+    names = set(map(ast.unparse, [table, *stored]))
     function = function_of(module, node)
     read: dict[str, ast.AST] = {}
     for other in module.of_type(ast.Subscript):
@@ -143,11 +145,6 @@ def _integer_entry(module: ModuleNames, node: ast.AST, table: ast.expr) -> tuple
     return known or _tokenized(module, table)
 
 
-def _results(module: ModuleNames, node: ast.AST) -> list[str]:
-    parent = module.parents[node]
-    return [ast.unparse(target) for target in parent.targets] if isinstance(parent, ast.Assign) else []
-
-
 def _tokenized(module: ModuleNames, table: ast.expr) -> tuple[str, ast.AST] | None:
     bindings = module.scope_of(table).lookup(table.id) if isinstance(table, ast.Name) else []
     for binding in bindings:
@@ -156,5 +153,5 @@ def _tokenized(module: ModuleNames, table: ast.expr) -> tuple[str, ast.AST] | No
             name = (attribute_chain(value.func) or [""])[-1]
             if name in TOKENIZERS or name.endswith("_tokenizer"):
                 return "input_ids", value
-            value = value.func.value if isinstance(value.func, ast.Attribute) else None
+            value = receiver_of(value)
     return None

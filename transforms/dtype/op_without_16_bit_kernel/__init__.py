@@ -29,18 +29,17 @@ a power of two or not written down; `stft` with a float32 window, whose product 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ....codemod.flow.encounters import applications
 from ....codemod.flow.frame import Application, place_of
 from ....codemod.half.half_here import is_told_apart
-from ....codemod.model import Edit, Finding, Fix, Rule
+from ....codemod.model import Finding, Fix, Rule
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.proof.verdicts import Trusted
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.proved_reach import can_run
-from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP16, Dtype
 from ....codemod.torch.imported import torch_at
@@ -57,7 +56,7 @@ def check(project: Project) -> Iterator[Finding]:
     for item in applications(
         project, (*WITHOUT_KERNELS, *INTERPOLATION), lambda module, _: not is_test(module.document.path)
     ):
-        if not _is_asked(item) or is_widened(project, item):
+        if item.operation not in (*WITHOUT_KERNELS, *INTERPOLATION) or is_widened(project, item):
             continue
         operand = half_operand(project, item) if can_run(project, item.module, item.node) else None
         if operand is None:
@@ -72,10 +71,6 @@ def _missing(project: Project, item: Application, operand: HalfOperand) -> froze
     if operand.origin is Origin.AUTOCAST:
         return gaps_on(project, item, item.autocast.device)
     return gaps(project, item)
-
-
-def _is_asked(item: Application) -> bool:
-    return item.operation in WITHOUT_KERNELS or item.operation in INTERPOLATION
 
 
 def _finding(project: Project, item: Application, operand: HalfOperand, hit: frozenset[Dtype]) -> Finding:
@@ -98,7 +93,8 @@ def _fixes(project: Project, item: Application, operand: ast.expr, certain: Dtyp
     if any(entry.arg == "out" for entry in item.node.keywords):
         return []  # the buffer has the 16-bit dtype
     result = _result_dtype(item, operand, certain)
-    edits = float_around(item.module, item.node, _tensors(item, operand), result)
+    edits = [item.module.append(node, ".float()") for node in _tensors(item, operand)]
+    edits += [item.module.append(item.node, f".to({result})")] if result else []
     back = " and cast the result back" if result else ""
     message = f"compute it in float32{back}; float32 tensors stay as they are"
     why = SameResult("there is no 16-bit kernel: these calls raise")
@@ -125,15 +121,6 @@ def _tensors(item: Application, operand: ast.expr) -> list[ast.expr]:
     keywords = {entry.keyword for entry in known.operands}
     found = [node for index, node in enumerate(item.node.args) if index in taking]
     return found + [entry.value for entry in item.node.keywords if entry.arg in keywords]
-
-
-# --- the cast around an operation -------------------------------------------------------------------------------------
-
-
-def float_around(module: ModuleNames, call: ast.Call, tensors: Sequence[ast.expr], result: str) -> tuple[Edit, ...]:
-    """Append ``.float()`` to each of ``tensors`` (parts of ``call``), and ``.to(result)`` to the call."""
-    edits = [module.append(node, ".float()") for node in tensors]
-    return (*edits, module.append(call, f".to({result})")) if result else tuple(edits)
 
 
 rule = Rule.of("PF211", check, depends_on=("profile",))

@@ -17,6 +17,7 @@ from ....codemod.half.half_here import Half, half_here
 from ....codemod.model import Place
 from ....codemod.purpose.entered import regions_around
 from ....codemod.purpose.runs import runs_around
+from ....codemod.python.arguments import argument
 from ....codemod.python.bindings import reaching
 from ....codemod.python.callers import callers_of
 from ....codemod.python.functions import FunctionTarget
@@ -68,9 +69,7 @@ def operand_of(item: Application) -> tuple[ast.expr, Value] | None:
     """The tensor that the operation is applied to."""
     if item.receiver is not None and isinstance(item.node.func, ast.Attribute):
         return item.node.func.value, item.receiver
-    given = next((entry.value for entry in item.node.keywords if entry.arg in ("input", "A")), None)
-    if item.node.args and not isinstance(item.node.args[0], ast.Starred):
-        return item.arguments[0]
+    given = argument(item.node, "input", "A", position=0)
     return next(((node, value) for node, value in item.arguments if node is given), None)
 
 
@@ -93,11 +92,10 @@ def _is_raised_by_autocast(project: Project, item: Application) -> bool:
         return False
     if known.autocast(_device(project, item)) not in _RAISED:
         return False
-    path = item.module.document.path
     if item.autocast.state is Autocasting.MAYBE and not runs_around(project, item.module, item.node):
         return False
     if item.operation in INTERPOLATION:
-        pins = allowed(project, "torch", near=path)
+        pins = allowed(project, "torch", near=item.module.document.path)
         return pins is None or pins.may_reach(INTERPOLATION_IN_FLOAT32_SINCE)
     return True
 

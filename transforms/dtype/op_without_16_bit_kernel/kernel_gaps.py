@@ -9,6 +9,7 @@ from ....codemod.flow.frame import Application
 from ....codemod.half.half_here import half_here
 from ....codemod.model import Place
 from ....codemod.profiles.profile import Device, Profile
+from ....codemod.python.arguments import argument
 from ....codemod.python.bindings import default_at
 from ....codemod.python.numbers import number_of
 from ....codemod.releases.pins import allowed
@@ -60,10 +61,7 @@ def gaps_on(project: Project, item: Application, device: str) -> frozenset[Dtype
 
 
 def _of_profile(project: Project, profile: Profile, item: Application) -> frozenset[Dtype]:
-    found: set[Dtype] = set()
-    for device in profile.training_devices:
-        found |= _of_device(project, device, item)
-    return frozenset(found)
+    return frozenset[Dtype]().union(*(_of_device(project, device, item) for device in profile.training_devices))
 
 
 def _of_device(project: Project, device: Device, item: Application) -> frozenset[Dtype]:
@@ -98,8 +96,9 @@ def _of_table(project: Project, item: Application, device: str) -> frozenset[Dty
 
 def odd_size(project: Project, item: Application) -> int | None:
     """The size of an FFT that is written down and no power of two, which cuFFT wants of float16."""
-    node = _argument(item.node, FFT_SIZES.get(item.operation, ""), 0 if item.receiver is not None else 1)
-    if item.operation not in FFT_SIZES or node is None:
+    position, name = 0 if item.receiver is not None else 1, FFT_SIZES.get(item.operation)
+    node = argument(item.node, name, position=position) if name is not None else None
+    if node is None:
         return None
     sizes = node.elts if isinstance(node, ast.Tuple | ast.List) else [node]
     numbers = (number_of(project, item.module, size) for size in sizes)
@@ -109,7 +108,8 @@ def odd_size(project: Project, item: Application) -> int | None:
 
 def is_widened(project: Project, item: Application) -> bool:
     """Whether ``stft`` multiplies its frames by a window that is not known to be 16-bit: float32 makes them float32."""
-    window = _argument(item.node, "window", 3 if item.receiver is not None else 4) if item.operation == "stft" else None
+    position = 3 if item.receiver is not None else 4
+    window = argument(item.node, "window", position=position) if item.operation == "stft" else None
     if window is None or (isinstance(window, ast.Constant) and window.value is None):
         return False
     return half_here(project, item.module, window) is None
@@ -124,18 +124,13 @@ def pins_of(project: Project, item: Application) -> tuple[Place, ...]:
 
 
 def _mode(item: Application) -> str:
-    mode = _argument(item.node, "mode", 3)
+    mode = argument(item.node, "mode", position=3)
     return mode.value if isinstance(mode, ast.Constant) and isinstance(mode.value, str) else "nearest"
 
 
 def is_antialiased(item: Application) -> bool:
     """Whether ``antialias=`` is True, written or as the default of a parameter."""
-    value = _argument(item.node, "antialias", 6)
+    value = argument(item.node, "antialias", position=6)
     if isinstance(value, ast.Name):
         value = default_at(item.module, value)
     return isinstance(value, ast.Constant) and value.value is True
-
-
-def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
-    given = next((item.value for item in call.keywords if item.arg == name), None)
-    return given if given is not None else call.args[position] if len(call.args) > position else None
