@@ -296,6 +296,10 @@ def test_devices(source: str, wanted: set[tuple[str, str]], tmp_path: Path) -> N
         "def f(model):\n    use(model)\n\nf(Net())": {"Net()"},
         "def f(model):\n    use(model)": set(),
         "model = Net() if c else given\nuse(model)": set(),
+        "model = DDP(Net().cuda())\nuse(model.module)": {"Net()"},
+        "def f(model):\n    use(model._orig_mod)\n\nf(torch.compile(Net()))": {"Net()"},
+        "holder = Net()\nuse(holder.module)": set(),
+        "class A:\n    module = Net()\n    def f(self):\n        use(self.module)": {"Net()"},
     }.items(),
 )
 def test_creations(source: str, wanted: set[str], tmp_path: Path) -> None:

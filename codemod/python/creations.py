@@ -21,6 +21,9 @@ from .trace_steps import Bound, Defaulted, Gap, Step
 PARSING = ("parse_args_into_dataclasses", "parse_args_and_config", "parse_dict", "parse_yaml_file", "parse_json_file")
 """Methods of HfArgumentParser and TrlParser that make the trainer's arguments from what the program is given."""
 
+INSIDE = ("module", "_orig_mod")
+"""The attributes by which torch's wrappers hold the model: those of parallel training, and of ``compile``."""
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectName:
@@ -74,6 +77,8 @@ def only_call(project: Project, module: ModuleNames, node: ast.expr) -> ast.Call
 def _leaf(question: Trace[Made], module: ModuleNames, node: ast.expr) -> Iterable[Made] | None:
     if isinstance(node, ast.Constant) and node.value is None:
         return ()
+    if isinstance(node, ast.Attribute) and node.attr in INSIDE and ast.unparse(node.value) != "self":
+        return _inside(question.of(module, node.value))
     if not isinstance(node, ast.Call):
         return None
     inner = _wrapped_by(node)
@@ -86,6 +91,16 @@ def _leaf(question: Trace[Made], module: ModuleNames, node: ast.expr) -> Iterabl
 
 def _through(call: ast.Call, made: Iterable[Made]) -> Iterable[Made]:
     return [replace(item, through=(call, *item.through)) if item is not None else None for item in made]
+
+
+def _inside(made: tuple[Made, ...]) -> Iterable[Made] | None:
+    """What a wrapper holds is the model that it was given; None for an attribute of what nothing is known to wrap."""
+    return made if made and all(item is not None and _may_be_wrapped(item) for item in made) else None
+
+
+def _may_be_wrapped(made: Creation) -> bool:
+    """Whether a wrapper was put around it; of a parameter, callers are asked."""
+    return not isinstance(made.call, ast.Call) or any(called_name(call) in MODEL_WRAPPERS for call in made.through)
 
 
 def _gap(_question: Trace[Made], _module: ModuleNames, _node: ast.AST, why: Gap) -> Iterable[Made]:
