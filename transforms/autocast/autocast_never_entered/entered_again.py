@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ....codemod.model import Draft, Fix, Place
@@ -12,7 +12,7 @@ from ....codemod.purpose.given import is_run
 from ....codemod.purpose.runs import open_scenarios
 from ....codemod.purpose.steps import CONTEXT_WORDS, may_be_autocast, may_enter_autocast
 from ....codemod.python.creations import known_creations
-from ....codemod.python.functions import FunctionTarget, attribute_bindings, called_function
+from ....codemod.python.functions import FunctionTarget, attribute_bindings, called_function, named_function
 from ....codemod.python.names import (
     Binding,
     FunctionNode,
@@ -154,29 +154,28 @@ def _again(
                 continue  # off or on, it is what the inner one restores
         target = called_function(project, module, node) if isinstance(node, ast.Call) and hops < MAX_HOPS else None
         if target is not None and is_run(project, module, node):
-            yield from _through(project, module, node, target, held, hops, seen)
+            here = module.place(node, f"{target.node.name} is called here")
+            passed = target.arguments(node)
+            for way in _through(project, target, list(_held_in(project, module, node, target, held)), hops, seen):
+                yield (here, *way)
+            for given, there in _called_back(project, module, passed, target):
+                for way in _through(project, given, _held_below(given, held), hops, seen):
+                    yield (here, there, *way)
         waiting += reversed(list(ast.iter_child_nodes(node)))
 
 
 def _through(
-    project: Project,
-    module: ModuleNames,
-    call: ast.Call,
-    target: FunctionTarget,
-    held: Held,
-    hops: int,
-    seen: set[object],
+    project: Project, target: FunctionTarget, held: Sequence[Held], hops: int, seen: set[object]
 ) -> Iterator[tuple[Place, ...]]:
-    here = module.place(call, f"{target.node.name} is called here")
+    """The ways on from a function that runs in the region, and knows the object by one of ``held``."""
     decorators = target.node.decorator_list
-    for inner in _held_in(project, module, call, target, held):
+    for inner in held:
         same = [item for item in decorators if item is inner.keeper or held_as(project, target.module, item) == inner]
         if same:
-            yield (here, target.module.place(same[0], "it is entered again here"))
+            yield (target.module.place(same[0], "it is entered again here"),)
         elif (target.node, inner) not in seen and not any(map(may_be_autocast, decorators)):
             seen.add((target.node, inner))
-            for way in _again(project, target.module, target.node, inner, hops + 1, seen):
-                yield (here, *way)
+            yield from _again(project, target.module, target.node, inner, hops + 1, seen)
 
 
 def _held_in(
@@ -184,11 +183,26 @@ def _held_in(
 ) -> Iterator[Held]:
     """How a called function knows the object: by what keeps it here, or by a parameter that is passed it."""
     receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
-    of_same = not held.of_self or (isinstance(receiver, ast.Name) and receiver.id == "self" and target.bound)
-    if of_same and (held.within is None or held.within in target.module.ancestors(target.node)):
-        yield held
+    if not held.of_self or (isinstance(receiver, ast.Name) and receiver.id == "self" and target.bound):
+        yield from _held_below(target, held)
     for name, value in target.arguments(call).items():
         if isinstance(value, ast.Name | ast.Attribute) and held_as(project, module, value) == held:
             inner = _held_by(target.scope.bindings.get(name, []))
             if inner is not None:
                 yield inner
+
+
+def _held_below(target: FunctionTarget, held: Held) -> Sequence[Held]:
+    """The object by what keeps it, where this is the same in the function."""
+    return [held] if held.within is None or held.within in target.module.ancestors(target.node) else []
+
+
+def _called_back(
+    project: Project, module: ModuleNames, passed: dict[str, ast.expr], target: FunctionTarget
+) -> Iterator[tuple[FunctionTarget, Place]]:
+    """The functions that are passed to one that calls them, and where it does."""
+    for parameter, value in passed.items():
+        calls = target.module.calls_inside.get((target.node, parameter), ())
+        given = named_function(project, module, value, module.scope_of(value)) if calls else None
+        if given is not None:
+            yield given, target.module.place(calls[0], f"{given.node.name} is called here")
