@@ -9,20 +9,35 @@ from itertools import islice
 from ...codemod.purpose.decided import decided, documented, settings_asked
 from ...codemod.purpose.given import is_check, is_used
 from ...codemod.purpose.regimes import conditions_of, speaks_of_precision
+from ...codemod.purpose.runs import Run, runs_of
 from ...codemod.purpose.steps import function_scope
 from ...codemod.python.callers import CallSite, callers_of
 from ...codemod.python.conditions import conditions_in
+from ...codemod.python.creations import creations_of
 from ...codemod.python.functions import FunctionTarget
-from ...codemod.python.names import FunctionNode, ModuleNames, names_of, parameters_of
+from ...codemod.python.names import FunctionNode, ModuleNames, last_name, names_of, parameters_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Given
-from ...codemod.torch.scalers import Scaler
+from ...codemod.torch.scalers import Scaler, Use
 
 MAX_CALLERS = 4
 MAX_FILES = 20
 LOAD = "torch.load"
 MET = ("exists(", "isfile(", "is_file(", "isdir(", "is_dir(", "is_available(")
 """Ends of questions about files, which an earlier run wrote, and about the machine."""
+
+
+def steps_of_accelerate(project: Project, scaler: Scaler) -> tuple[tuple[Use, ...], tuple[Run, ...]]:
+    """The steps by hand of optimizers that ``accelerator.prepare`` gave, and the runs, where accelerate decides all."""
+    steps = tuple(use for use in scaler.uses_of("step") if _is_prepared(project, use))
+    runs = tuple(run for run in runs_of(project, scaler.module, scaler.call) if run.trains) if steps else ()
+    return (steps, runs) if runs and all(run.trainer == "accelerate" for run in runs) else ((), ())
+
+
+def _is_prepared(project: Project, use: Use) -> bool:
+    optimizer = use.call.args[0] if use.call is not None and use.call.args else None
+    made = creations_of(project, use.module, optimizer) if optimizer is not None else ()
+    return bool(made) and all(any(last_name(call.func) == "prepare" for call in item.through) for item in made)
 
 
 def is_on(project: Project, scaler: Scaler) -> bool:

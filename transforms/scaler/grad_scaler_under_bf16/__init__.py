@@ -6,7 +6,8 @@ With bfloat16 weights the step dies on CUDA:
 `"_amp_foreach_non_finite_check_and_unscale_cuda" not implemented for 'BFloat16'` (a `NotImplementedError`, in older
 releases a `RuntimeError`). With float32 weights under bfloat16 autocast it runs, but for nothing: each step passes over
 all gradients once more and waits for the GPU to know whether they hold inf, a growth of the scale may cost a step, and
-a clip without `unscale_` works on gradients that are 65536 times too large.
+a clip without `unscale_` works on gradients that are 65536 times too large. The same holds for a scaler by hand beside
+`accelerate launch --mixed_precision bf16`.
 
 ## Why
 
@@ -70,6 +71,7 @@ from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
 from ....codemod.torch.scaler_edits.needs_of_disabling import scaled_clips
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.weights import WeightChoice, weight_choice_of
+from ..given_runs import steps_of_accelerate
 from . import bf16_weights, follow_weights
 
 LOST = "each step passes over all gradients once more and waits for the GPU, for nothing"
@@ -95,6 +97,7 @@ def _read(project: Project) -> Iterator[Finding]:
                 yield _under_autocast(project, scaler, regime)
         elif regime.active is None:
             yield from _with_weights(project, scaler, regime)
+            yield from _beside_accelerate(project, scaler, regime)
 
 
 def _is_chosen(project: Project, scaler: Scaler, regime: Regime) -> bool:
@@ -135,6 +138,14 @@ def _with_weights(project: Project, scaler: Scaler, regime: Regime) -> Iterator[
             (*bf16_weights.places(model), *_evidence(regime), *_use_places(scaler)),
             bf16_weights.fixes(project, scaler, regime),
         )
+
+
+def _beside_accelerate(project: Project, scaler: Scaler, regime: Regime) -> Iterator[Finding]:
+    """What accelerate prepared computes in bfloat16 in each run, by what launches it, and a scaler steps it by hand."""
+    steps, runs = steps_of_accelerate(project, scaler) if not regime.regions else ((), ())
+    if steps and all(run.dtypes == {BF16} for run in runs) and may_be_on(project, scaler):
+        message = f"GradScaler is active although accelerate computes in bfloat16: {LOST}"
+        yield rule.at(scaler.module, scaler.call, message, (runs[0].place, *_use_places(scaler)))
 
 
 def _unscales_bf16(project: Project) -> bool:

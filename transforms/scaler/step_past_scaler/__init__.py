@@ -7,7 +7,8 @@ large: SGD diverges, Adam hides it until its `eps` or a clip counts, and a step 
 other way round, `scaler.step(optimizer)` divides gradients of a plain `loss.backward()` by the scale: they are 65536
 times too small, also where a second backward pass adds them to scaled ones. A plain step behind `scaler.step` of the
 same optimizer steps a second time with the same gradients, also where the scaler skipped them for inf or NaN.
-`scaler.unscale_(model)` raises `AttributeError: ... has no attribute 'param_groups'`.
+`scaler.unscale_(model)` raises `AttributeError: ... has no attribute 'param_groups'`, and a scaler by hand that steps
+what accelerate prepared in float16 `AssertionError: Attempted step but _scale is None`: accelerate has its own scaler.
 
 ## Why
 
@@ -40,9 +41,11 @@ from ....codemod.python.names import attribute_chain
 from ....codemod.python.paths import exclusive, guard_facts, guards, loops, name_parts, position
 from ....codemod.python.precision_words import SCALING
 from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import FP16
+from ....codemod.torch.scaler import Scaler
 from ....codemod.torch.scaler_steps import ScalerStep, passes_of
 from ....codemod.torch.scalers import scalers
-from ..given_runs import is_on
+from ..given_runs import is_on, steps_of_accelerate
 from .added_gradients import added_gradients
 from .passes import calls_named, leads_to, leads_to_backward, owner_of, plain_backwards
 
@@ -63,6 +66,7 @@ def check(project: Project) -> Iterator[Finding]:
         found = [item for each in passes_of(scaler) for item in _in_function(project, each)]
         found += [rule.found(*draft) for each in passes_of(scaler) for draft in added_gradients(project, each)]
         found += [item for each in passes_of(scaler) for item in _of_no_optimizer(project, each)]
+        found += _of_accelerate(project, scaler)
         if found and is_on(project, scaler):
             yield from found
 
@@ -103,6 +107,29 @@ def _plain_step(project: Project, each: ScalerStep, call: ast.Call) -> Iterator[
         message = "the optimizer steps past the scaler: its gradients are still multiplied by the loss scale"
         evidence = module.place(scales[-1], "the loss is scaled here")
     yield rule.at(module, call, message, (evidence, each.scaler.module.place(each.scaler.call, "the scaler")))
+
+
+def _of_accelerate(project: Project, scaler: Scaler) -> Iterator[Finding]:
+    """``scaler.step(optimizer)`` where accelerate computes in float16: the optimizer steps with a scaler of its own."""
+    steps, runs = steps_of_accelerate(project, scaler)
+    if not all(run.dtypes == {FP16} for run in runs) or _scales_for_accelerate(scaler):
+        return
+    for use in steps:
+        if is_reached(project, use.module, use.node):
+            message = (
+                "accelerate steps this optimizer with a scaler of its own, and one of the two has scaled nothing: this "
+                "raises AssertionError in float16"
+            )
+            places = (runs[0].place, scaler.module.place(scaler.call, "the scaler that is used by hand"))
+            yield rule.at(use.module, use.call or use.node, message, places)
+
+
+def _scales_for_accelerate(scaler: Scaler) -> bool:
+    """``accelerator.backward(scaler.scale(loss))``: both scale, and both unscale."""
+    return any(
+        use.call is not None and not isinstance(use.module.parents[use.call], ast.Attribute)
+        for use in scaler.uses_of("scale")
+    )
 
 
 def _of_no_optimizer(project: Project, each: ScalerStep) -> Iterator[Finding]:
