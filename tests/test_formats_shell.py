@@ -494,3 +494,37 @@ def test_kind_of(name: str, kind: str | None) -> None:
 def test_an_empty_word_in_quoted_code_is_no_program() -> None:
     config = open_config("python -c \"rows = []\nrows.append('')\"\npython t.py --a 1\n", "shell")
     assert one(config, "--a").value == "1"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            'run() {\n  python train.py --seed 1 "$@"\n}\nrun --mp fp16\nrun --mp bf16\n',
+            [
+                ("train.py", ("python", "train.py", "--seed", "1", "--mp", "fp16")),
+                ("train.py", ("python", "train.py", "--seed", "1", "--mp", "bf16")),
+            ],
+        ),
+        (
+            "function go {\n  local name=$1\n  shift\n  torchrun train.py $@ &\n}\ngo a --fp16\n",
+            [("train.py", ("torchrun", "train.py", "a", "--fp16"))],
+        ),
+        ("f() { python t.py ${@:2}; }\npython other.py f --b\n", [("t.py", None), ("other.py", None)]),
+        ('run() {\n  python train.py "$@"\n}\n', [("train.py", ("python", "train.py", "$@"))]),
+    ],
+)
+def test_functions_start_programs_with_what_they_are_given(
+    text: str, lines: list[tuple[str, tuple[str, ...] | None]]
+) -> None:
+    config = open_config(text, "shell")
+    assert [
+        (command.script, command.words if said else None)
+        for command, (_, said) in zip(config.commands, lines, strict=True)
+    ] == lines
+    flags = [
+        (entry.name, entry.command, entry.call)
+        for entry in config.entries
+        if entry.kind == "flag" and entry.name == "--mp"
+    ]
+    assert flags == [("--mp", "train.py", number) for number in range(len(flags))]

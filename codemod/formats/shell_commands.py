@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from .lines import line_start
 from .shell_found import Found, Where
-from .shell_launchers import Roles, find_roles, is_argument_list, is_launcher
+from .shell_functions import Functions
+from .shell_launchers import SILENT, Roles, find_roles, is_argument_list, is_launcher
 from .shell_statements import Command, leaves_hole, split, without_reserved, written_to
 from .shell_variables import PLAIN, REFERENCE, Use, Variables
 from .shell_words import ASSIGNMENT, Tokenizer, Unclosed, Word
@@ -22,12 +23,6 @@ _NAMED_REFERENCE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _HOLDS_COMMAND = re.compile(r"cmd|command|launch|run|exec|script", re.IGNORECASE)
 _HOLDS_FLAGS = re.compile(r"arg|opt|flag|param|override", re.IGNORECASE)
 _DECLARERS = frozenset({"export", "declare", "typeset", "local", "readonly"})
-# Programs whose flags and words say nothing about a training run.
-_SILENT = re.compile(
-    r"echo|printf|test|\[\[?|[ef]?grep|rg|sed|awk|cat|read|getopts?|pip3?|apt(?:-get)?|git|cd|mkdir|rm|cp|mv|ls|ln|curl"
-    r"|wget|tar|unzip|for|case|select|function|in|return|exit|trap|set|unset|shift|source|\.|kill|sleep|wait|chmod|chown"
-    r"|tee|head|tail|find|sort|uniq|wc|basename|dirname|which|type|alias|fi|done|esac|\}|mapfile|readarray|:|true|false"
-)
 _MAX_PIPES = 6
 """How far down a pipeline the file that a here-document ends in is looked for."""
 _MAX_STRINGS = 3
@@ -43,8 +38,9 @@ class CommandReader:
     heredocs: list[Heredoc] = field(default_factory=list)
     commands: list[CommandLine] = field(default_factory=list)
     _variables: Variables = field(default_factory=Variables)
+    _functions: Functions = field(default_factory=Functions)
     _starts: dict[int, list[int]] = field(default_factory=dict)
-    """A command line that a variable holds -> the command lines that it is started with."""
+    """A command line that a variable holds, or a function -> the command lines that it is started with."""
 
     def read(self, start: int, end: int) -> None:
         """Read shell text. Raises Unclosed."""
@@ -85,9 +81,10 @@ class CommandReader:
 
     def _statement(self, commands: list[Command], number: int) -> None:
         command = commands[number]
+        if self._functions.enter([word.value for word in command.words], command.after):
+            return
         words, hole = without_reserved(command.words)
-        assigned = self._leading_assignments(words)
-        rest = words[assigned:]
+        rest = words[(assigned := self._leading_assignments(words)) :]
         if rest and rest[0].value == "env":
             rest = self._behind_env(rest)
         declared: list[Word] = []
@@ -97,7 +94,7 @@ class CommandReader:
             declared = [word for word in rest[1:] if ASSIGNMENT.match(self.text, word.start, word.end)]
         elif rest and rest[0].value == ":":
             self._defaults(rest[1:])
-        elif rest and not _SILENT.fullmatch(rest[0].value):
+        elif rest and not SILENT.fullmatch(rest[0].value):
             self._words(rest, Where(), is_command=True)
         targets = words[:assigned] + declared
         options = sum(word.value.startswith("-") for word in rest[1:])
@@ -209,6 +206,7 @@ class CommandReader:
     def _roles(self, words: list[Word], *, is_command: bool) -> Roles:
         """Who owns the words, with the words that variables hold in their places."""
         filled = [list(self._variables.filled([word.value])) for word in words]
+        filled[:1] = [list(self._filled_in([word.value])) for word in words[:1]]
         ends = list(accumulate(map(len, filled)))
         roles = find_roles([each for some in filled for each in some], is_command=is_command)
         script = None if roles.script is None else bisect_right(ends, roles.script)
@@ -221,7 +219,10 @@ class CommandReader:
             return roles
         written, start = tuple(word.value for word in words), words[0].start
         number, script = len(self.commands), "" if roles.script is None else roles.name
-        self.commands.append(CommandLine(start, tuple(self._variables.filled(written)), script, written))
+        body = self._functions.note(written, number)
+        self.commands.append(CommandLine(start, tuple(self._filled_in(written)), script, written))
+        if body is not None:
+            self._starts.setdefault(body.call, []).append(number)
         programs = [index for index, _ in roles.launchers] + ([] if roles.script is None else [roles.script])
         for index in programs:
             held = self._variables.held(written[index], start)
@@ -231,6 +232,11 @@ class CommandReader:
             told = (script, "script") if script or not roles.launchers else (roles.launchers[-1][1], "launcher")
             self._variables.hold(place.inside, Use(start, *told, number))
         return replace(roles, number=number)
+
+    def _filled_in(self, words: Sequence[str]) -> Iterator[str]:
+        """Words with what variables hold, and what the function starts that the first of them calls."""
+        body = self._functions.body(words)
+        yield from self._variables.filled((*body.words, *words[1:]) if body is not None else words)
 
     def _word(self, words: list[Word], index: int, roles: Roles, place: Where) -> int:
         """Read the word at ``index``; returns how many words behind it belong to it."""
@@ -259,7 +265,7 @@ class CommandReader:
         inner_end = found.end
         if found.key_end < inner_end:
             self.found.append(replace(found, start=found.key_end + 1))
-            self._flag_string(found.name, found.key_end + 1, inner_end, replace_quote(found.quote, place))
+            self._flag_string(found.name, found.key_end + 1, inner_end, Where(place.inside, found.quote, place.depth))
             return 0
         value = words[index + 1] if index + 1 < len(words) and index + 1 != roles.script else None
         if value is None or not self._is_value(value):
@@ -342,8 +348,3 @@ class CommandReader:
         """With what is assigned below: in functions that are called there."""
         script = next(self._variables.filled([command.script]), "")
         return replace(command, words=tuple(self._variables.filled(command.words)), script=script)
-
-
-def replace_quote(quote: str, place: Where) -> Where:
-    """``place`` seen from inside ``quote``."""
-    return Where(place.inside, quote, place.depth)

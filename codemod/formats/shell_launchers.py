@@ -36,6 +36,12 @@ _ARGUMENT_LIST = re.compile(
 _FLAG = re.compile(r"--?[A-Za-z]")
 _STARTING = re.compile(r"(?:python|pypy)[\d.]*|torchrun|accelerate|deepspeed")
 """What a function of the shell may be given to run: ``run python train.py``."""
+SILENT = re.compile(
+    r"echo|printf|test|\[\[?|[ef]?grep|rg|sed|awk|cat|read|getopts?|pip3?|apt(?:-get)?|git|cd|mkdir|rm|cp|mv|ls|ln|curl"
+    r"|wget|tar|unzip|for|case|select|function|in|return|exit|trap|set|unset|shift|source|\.|kill|sleep|wait|chmod|chown"
+    r"|tee|head|tail|find|sort|uniq|wc|basename|dirname|which|type|alias|fi|done|esac|\}|mapfile|readarray|:|true|false"
+)
+"""Programs whose flags and words say nothing about a training run."""
 _PRINTING = frozenset({"echo", "printf", "which", "type", "alias"})
 
 
