@@ -100,9 +100,9 @@ def _may_be_of(project: Project, module: ModuleNames, owner: ast.expr, option: O
     name = (attribute_chain(owner) or [""])[-1]
     asked = {(attribute_chain(made.call.func) or [""])[-1] for made in creations_of(project, module, owner)}
     for other in connected_modules(project, module):
-        fields = (item for item in other.of_type(ast.AnnAssign) if ast.unparse(item.target) == name)
-        parameters = (item for item in other.of_type(ast.arg) if item.arg == name and item.annotation is not None)
-        asked |= {ast.unparse(item.annotation).strip("'\"") for item in (*fields, *parameters) if item.annotation}
+        fields = (item.annotation for item in other.of_type(ast.AnnAssign) if ast.unparse(item.target) == name)
+        parameters = (item.annotation for item in other.of_type(ast.arg) if item.arg == name)
+        asked |= {ast.unparse(item).strip("'\"") for item in (*fields, *parameters) if item is not None}
     return asked == {held.name}
 
 

@@ -62,8 +62,8 @@ class Pick:
         """A place that gives the setting a word, as one that gives what the word picks."""
         picked, respelling = self.value(source.value), partial(self._respelled, source)
         offered = tuple(dict.fromkeys(self.value(word) for word in self._words_for(source)))
-        more = {"respelling": respelling, "option": None, "word": str(source.value), "offered": offered}
-        return replace(source, value=picked, **more)
+        source = replace(source, option=None, word=str(source.value), offered=offered)
+        return replace(source, value=picked, respelling=respelling)
 
     def _words_for(self, source: Source) -> tuple[str, ...]:
         more = source.option.words if source.option is not None else ()

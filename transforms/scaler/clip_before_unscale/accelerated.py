@@ -30,7 +30,7 @@ def clips_past_accelerator(project: Project) -> Iterator[Draft]:
             if stated is None:
                 continue
             for clip in clips_of(project, module, function_of(module, backward)):
-                is_own = ast.unparse(_owner(clip.call)) == ast.unparse(backward.func.value)
+                is_own = ast.unparse(_owner(clip.call)) == ast.unparse(_owner(backward))
                 if not is_own and _sees_scaled(module, backward, clip.call) and is_reached(project, module, clip.call):
                     places = (module.place(backward, "the loss is scaled here"), stated.place("float16 is chosen here"))
                     yield Draft.at(module, clip.call, MESSAGE, places)
