@@ -146,9 +146,20 @@ def only_value(module: ModuleNames, node: ast.expr) -> ast.expr | None:
     return values[0] if len(values) == 1 else None
 
 
+def only_target(node: ast.AST | None) -> ast.expr | None:
+    """``x`` of ``x = ...``; None for several targets, and for anything but a plain assignment."""
+    return node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+
+
+def names_given(node: ast.AST) -> set[str]:
+    """The names and attributes that an assignment gives its value, as they are written."""
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return {ast.unparse(item) for item in targets if isinstance(item, ast.Name | ast.Attribute)}
+
+
 def position_in_targets(node: ast.AST, name: str) -> int | None:
     """The place of ``name`` (or ``self.name``) in ``a, b, name = ...``; None for other shapes."""
-    target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+    target = only_target(node)
     if not isinstance(target, ast.Tuple | ast.List) or any(isinstance(item, ast.Starred) for item in target.elts):
         return None
     places = [index for index, item in enumerate(target.elts) if ".".join(attribute_chain(item) or ()) == name]

@@ -57,8 +57,7 @@ CAST_BACK = """for part in {model}.modules():
 def check(project: Project) -> Iterator[Finding]:
     seen: set[ast.AST] = set()
     for item in (each for each in half_optimizers(project) if each.weights.dtype == BF16):
-        parameters = item.call.args[0] if item.call.args else item.given["params"]
-        for model in models_of(item.module, parameters):
+        for model in models_of(item.module, item.parameters):
             norm = _norm_of(project, item.module, model) if model is not None else None
             if model is not None and norm is not None and item.call not in seen:
                 seen.add(item.call)
@@ -95,13 +94,8 @@ def _norm_made(project: Project, made: Creation) -> str | None:
     if named is not None:
         return named
     owner = class_of(project, made.module, made.call.func)
-    return _norm_of_class(project, ProjectClass(*owner)) if owner is not None else None
-
-
-def _norm_of_class(project: Project, owner: ProjectClass) -> str | None:
-    """The batch norm that a class, or one of its parts, creates without a condition."""
-    found = (_named_in(part.module, part.scope.node) for part in all_parts(project, owner))
-    return next((item for item in found if item is not None), None)
+    parts = all_parts(project, ProjectClass(*owner)) if owner is not None else ()
+    return next((norm for part in parts if (norm := _named_in(part.module, part.scope.node)) is not None), None)
 
 
 def _named_in(module: ModuleNames, where: ast.AST) -> str | None:

@@ -10,7 +10,6 @@ from ...codemod.flow.lattice import Atom, Kind, Role
 from ...codemod.half.atom_places import atom_places, steps_can_run
 from ...codemod.half.half_here import Half
 from ...codemod.half.half_runs import weights_in_half
-from ...codemod.half.half_weights import HalfWeights
 from ...codemod.purpose.decided import has_run
 from ...codemod.purpose.entered import way_inside
 from ...codemod.python.names import ModuleNames
@@ -25,7 +24,8 @@ def certainly_half(project: Project, module: ModuleNames, node: ast.expr) -> Hal
     if way_inside(project, module, node) is not None:
         return None
     if value.kind is not Kind.TENSOR or not value.atoms:
-        return _of_trained(output_of_trained(project, module, node))
+        weights = output_of_trained(project, module, node)
+        return Half(frozenset((weights.dtype,)), True, weights.places) if weights is not None else None
     dtypes = [_dtype(project, atom) for atom in value.atoms]
     if None in dtypes or not steps_can_run(project, value.atoms):
         return None
@@ -36,12 +36,6 @@ def certainly_half(project: Project, module: ModuleNames, node: ast.expr) -> Hal
         return None
     places = tuple(dict.fromkeys((*(run.cast for run in runs), *atom_places(project, value.atoms))))
     return Half(frozenset(item for item in dtypes if item is not None), True, places)
-
-
-def _of_trained(weights: HalfWeights | None) -> Half | None:
-    if weights is None:
-        return None
-    return Half(frozenset((weights.dtype,)), True, weights.places)
 
 
 def _dtype(project: Project, atom: Atom) -> Dtype | None:

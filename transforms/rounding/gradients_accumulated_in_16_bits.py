@@ -32,6 +32,8 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
+from ...codemod.python.arguments import receiver_of
+from ...codemod.python.bindings import names_given
 from ...codemod.python.functions import called_function
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import position
@@ -43,7 +45,7 @@ from .trained_half import half_trainings, is_run
 MANY = 64
 """Micro-batches from which the error is worth a word."""
 MEASURED = {"bfloat16": {64: "0.8 %", 512: "2.3 %"}, "float16": {64: "0.12 %", 512: "0.34 %"}}
-"""The manual's table."""
+"""The relative errors of the manual's table: that of the largest number of micro-batches not above is told."""
 ARGUMENT = "gradient_accumulation_steps"
 
 
@@ -62,15 +64,11 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _message(count: Stated, dtype: str, model: str) -> str:
+    error = MEASURED[dtype][512 if count.value >= 512 else MANY]
     return (
         f"gradients of {count.value:g} micro-batches are summed in the {dtype} gradients of {model}: each addition"
-        f" rounds the sum, which is then off by {_error(count.value, dtype)} or more, and later ones count for less"
+        f" rounds the sum, which is then off by {error} or more, and later ones count for less"
     )
-
-
-def _error(count: float, dtype: str) -> str:
-    """The relative error at the largest number of micro-batches that was measured and is not above this one."""
-    return MEASURED[dtype][512 if count >= 512 else MANY]
 
 
 def _count(project: Project, module: ModuleNames, node: ast.expr) -> Stated | None:
@@ -80,10 +78,10 @@ def _count(project: Project, module: ModuleNames, node: ast.expr) -> Stated | No
 
 def _counted(project: Project, module: ModuleNames, optimizer: ast.Call) -> Stated | None:
     """The micro-batches between two steps of an optimizer."""
-    targets = getattr(module.statement_of(optimizer), "targets", [])
-    names = {ast.unparse(item) for item in targets}
+    names = names_given(module.statement_of(optimizer))
     for call in module.calls_by_name.get("step", []):
-        if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in names:
+        stepped = receiver_of(call)
+        if stepped is not None and ast.unparse(stepped) in names:
             asked = [*_tested(module, call), *_looped(project, module, call)]
             found = (_count(project, module, node) for node in asked if _is_accumulation(node))
             known = next((item for item in found if item is not None), None)
@@ -113,7 +111,7 @@ def _looped(project: Project, module: ModuleNames, step: ast.Call) -> Iterator[a
 
 def _goes_back(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     """``loss.backward()``, or a function of the project in which it stands."""
-    if isinstance(call.func, ast.Attribute) and call.func.attr == "backward":
+    if receiver_of(call, "backward") is not None:
         return True
     target = called_function(project, module, call)
     return target is not None and ".backward()" in ast.unparse(target.node)

@@ -13,6 +13,8 @@ from ...codemod.half.weight_changes import AUTO
 from ...codemod.purpose.decided import has_run
 from ...codemod.purpose.files import is_test
 from ...codemod.purpose.given import may_be_on
+from ...codemod.python.arguments import receiver_of
+from ...codemod.python.bindings import names_given, only_target
 from ...codemod.python.bound import is_replaced
 from ...codemod.python.callers import callers_of
 from ...codemod.python.creations import creations_of
@@ -24,9 +26,8 @@ from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.scalers import scalers
 from .grids import loses_updates
+from .learning_rates import rates_of_groups, rates_set, schedules_of, stated_peak
 from .optimizer_table import Row, row_of_optimizer
-from .parameter_groups import rates_of_groups
-from .schedules import rates_set, schedules_of, stated_peak
 from .stated_numbers import Stated, stated_numbers
 
 DRAWN = frozenset({"torch.randint", "torch.randn", "torch.rand", "torch.randperm"})
@@ -207,15 +208,15 @@ def _is_wrapped(project: Project, module: ModuleNames, call: ast.Call) -> bool:
 
     Accelerate does where a launch line or a file asks for DeepSpeed or FSDP.
     """
-    statement = module.statement_of(call)
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    names = {ast.unparse(item) for item in targets if isinstance(item, ast.Name | ast.Attribute)}
+    names = names_given(module.statement_of(call))
     for other in module.calls:
         last = (attribute_chain(other.func) or [""])[-1]
         arguments = [*other.args, *(item.value for item in other.keywords)]
         named = (item for item in arguments if isinstance(item, ast.Name | ast.Attribute))
         held = call in arguments or any(ast.unparse(item) in names for item in named)
-        wraps = any(word in last for word in WRAPPERS) and not (_is_of_fabric(other) or _is_off(project, module, other))
+        # ``fabric.setup(model, optimizer)`` keeps the weights; DeepSpeed would be named in the file
+        keeps = "fabric" in ast.unparse(other.func).lower() or _is_off(project, module, other)
+        wraps = any(word in last for word in WRAPPERS) and not keeps
         if held and (wraps or (last == "prepare" and is_held(project, module))):
             return True
     return False
@@ -223,10 +224,8 @@ def _is_wrapped(project: Project, module: ModuleNames, call: ast.Call) -> bool:
 
 def _is_off(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     """``scaler.unscale_(optimizer)`` of a scaler that is off in all runs that the project states."""
-    func = call.func
-    if not isinstance(func, ast.Attribute) or func.attr != UNSCALING:
-        return False
-    made_by = {made.call for made in creations_of(project, module, func.value)}
+    scaler = receiver_of(call, UNSCALING)
+    made_by = {made.call for made in creations_of(project, module, scaler)} if scaler is not None else set()
     known = [item for item in scalers(project) if item.call in made_by]
     return bool(known) and len(known) == len(made_by) and not any(may_be_on(project, item) for item in known)
 
@@ -234,13 +233,8 @@ def _is_off(project: Project, module: ModuleNames, call: ast.Call) -> bool:
 def _is_replaced(module: ModuleNames, call: ast.Call) -> bool:
     """Whether another optimizer takes the name before anything uses this one."""
     statement = module.statement_of(call)
-    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    target = only_target(statement)
     return isinstance(target, ast.Name) and is_replaced(module, statement, target.id)
-
-
-def _is_of_fabric(call: ast.Call) -> bool:
-    """``fabric.setup(model, optimizer)``, which keeps the weights; DeepSpeed would be named in the file."""
-    return "fabric" in (attribute_chain(call.func) or [""])[0].lower() or "fabric" in ast.unparse(call.func).lower()
 
 
 # --- what only measures -----------------------------------------------------------------------------------------------

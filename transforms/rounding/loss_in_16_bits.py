@@ -48,6 +48,7 @@ from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.purpose.files import purpose_of
 from ...codemod.purpose.runs import can_be_open, is_trained
+from ...codemod.python.arguments import argument, receiver_of
 from ...codemod.python.bindings import only_value
 from ...codemod.python.creations import known_creations, only_call
 from ...codemod.python.functions import class_of, method_of
@@ -142,9 +143,9 @@ def _has_many_classes(project: Project, module: ModuleNames, logits: ast.expr, h
     logits = only_value(module, logits) or logits
     call = call_behind(module, logits.value if isinstance(logits, ast.Attribute) else logits)
     for made in known_creations(project, module, call.func) if call is not None and hops else ():
-        sizes = [item.value for item in made.call.keywords if item.arg == "out_features"] or made.call.args[1:2]
+        size = argument(made.call, "out_features", position=1)
         of_linear = made.module.qualified(made.call.func) == "torch.nn.Linear"
-        number = number_of(project, made.module, sizes[0]) if of_linear and sizes else None
+        number = number_of(project, made.module, size) if of_linear and size is not None else None
         if number is not None:
             yield number >= MANY
         named = ast.unparse(made.call.func)
@@ -182,11 +183,11 @@ def _is_weighed(module: ModuleNames, logs: ast.Name, logits: str) -> bool:
 def _softmax_of(module: ModuleNames, node: ast.expr) -> str:
     """The logits of a name of probabilities, as they are written."""
     made = only_value(module, node)
-    called = made.func if isinstance(made, ast.Call) else None
-    if not isinstance(made, ast.Call) or not isinstance(called, ast.Attribute) or called.attr != "softmax":
+    owner = receiver_of(made, "softmax")
+    if owner is None or not isinstance(made, ast.Call):
         return ""
-    qualified = module.qualified(called) or ""
-    return ast.unparse(made.args[0] if qualified.startswith("torch.") and made.args else called.value)
+    of_torch = (module.qualified(made.func) or "").startswith("torch.")
+    return ast.unparse(made.args[0] if of_torch and made.args else owner)
 
 
 def _may_be_lowered(project: Project, module: ModuleNames, half: Half) -> bool:

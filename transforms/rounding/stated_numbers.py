@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...codemod.formats.text import Entry
 from ...codemod.model import Place
 from ...codemod.purpose.decided import CERTAIN, Decided, has_run, stated
 from ...codemod.python.names import ModuleNames, names_of
@@ -13,6 +14,7 @@ from ...codemod.source.documents import FileKind
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.numerals import NUMERALS
+from ...codemod.trainers.reading.scopes import TextOrigin
 from ...codemod.trainers.reading.source import GIVEN, Source, as_number
 
 RESULTS = (".json", ".jsonl")
@@ -58,6 +60,20 @@ def _is_off(project: Project, source: Source) -> bool:
     every = (item for item in module.nodes if isinstance(item, ast.expr))
     node = next((item for item in every if module.span(item) == source.span), None)
     return node is not None and not has_run(project, module, node)
+
+
+def options_in(origin: TextOrigin) -> dict[str, Entry]:
+    """What one place of a file, or a launch line, says, by the names without dashes."""
+    return {item.name.lstrip("-"): item for item in origin.config.text.entries if origin.holds(item)}
+
+
+def rate_in(origin: TextOrigin) -> Stated | None:
+    """The learning rate that it says."""
+    entry = options_in(origin).get("learning_rate")
+    value = as_number(entry.value) if entry is not None else None
+    if entry is None or value is None:
+        return None
+    return Stated(value, origin.config.place(entry, f"the learning rate is {value:g} here"))
 
 
 def largest(numbers: tuple[Stated, ...]) -> Stated | None:

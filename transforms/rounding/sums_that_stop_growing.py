@@ -41,6 +41,7 @@ from ...codemod.model import Finding, Fix, Rule
 from ...codemod.purpose.checked import checked_code
 from ...codemod.purpose.decided import has_run
 from ...codemod.purpose.proved_reach import is_reached
+from ...codemod.python.arguments import argument, receiver_of
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import LoopNode, loops, name_parts
 from ...codemod.source.project import Project
@@ -84,7 +85,8 @@ def _additions(module: ModuleNames) -> Iterator[Addition]:
 
 def _sum(project: Project, module: ModuleNames, addition: Addition) -> Iterator[Finding]:
     node = addition.node
-    loop = next((item for item in loops(module, node) if _goes_through_batches(item)), None)
+    around = (item for item in loops(module, node) if isinstance(item, ast.For | ast.AsyncFor))
+    loop = next((item for item in around if name_parts(item.iter) & BATCHES), None)
     start = _start(module, addition, loop) if loop is not None else None
     if start is None:
         return
@@ -93,10 +95,8 @@ def _sum(project: Project, module: ModuleNames, addition: Addition) -> Iterator[
         fix = Fix.unsafe("float32", "what is added is cast to float32", module.append(addition.added, ".float()"))
     else:
         half = certainly_half(project, module, start)
-        found = _wide_start(module, start)
-        fix = found if found is not None else Fix.shown("float32", "make the tensor that is added to in float32")
-    off = half is not None and not has_run(project, module, node)
-    if half is not None and not off and is_reached(project, module, node):
+        fix = _wide_start(module, start) or Fix.shown("float32", "make the tensor that is added to in float32")
+    if half is not None and has_run(project, module, node) and is_reached(project, module, node):
         yield _finding(module, addition, half, start, fix)
 
 
@@ -111,18 +111,13 @@ def _finding(module: ModuleNames, addition: Addition, half: Half, start: ast.exp
     return rule.at(module, addition.node, message, evidence, [fix] if fix.edits else [])
 
 
-def _goes_through_batches(loop: LoopNode) -> bool:
-    """Whether a loop goes through batches, not through parts of a model."""
-    return isinstance(loop, ast.For | ast.AsyncFor) and bool(name_parts(loop.iter) & BATCHES)
-
-
-def _start(module: ModuleNames, addition: Addition, loop: LoopNode | None) -> ast.expr | None:
+def _start(module: ModuleNames, addition: Addition, loop: LoopNode) -> ast.expr | None:
     """The zero, or the tensor of zeros, that the sum starts from before the loop."""
     node, name = addition.node, addition.name.id
     bindings = [
         item for item in module.scope_of(node).lookup(name) if item.kind != "augmented" and item.node is not node
     ]
-    inside = {item.node for item in bindings if loop is not None and loop in module.ancestors(item.node)}
+    inside = {item.node for item in bindings if loop in module.ancestors(item.node)}
     values = [item.value for item in bindings if item.node not in inside]
     if inside or not values or any(item is None for item in values):
         return None
@@ -130,13 +125,12 @@ def _start(module: ModuleNames, addition: Addition, loop: LoopNode | None) -> as
     zeros = all(isinstance(item, ast.Constant) and item.value in (0, 0.0) for item in values)
     if zeros:
         return first
-    is_tensor = isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute) and first.func.attr in FACTORIES
-    return first if is_tensor and len(values) == 1 else None
+    return first if receiver_of(first, *FACTORIES) is not None and len(values) == 1 else None
 
 
 def _wide_start(module: ModuleNames, start: ast.expr) -> Fix | None:
     """``torch.zeros((), dtype=torch.float32)`` in place of another dtype."""
-    if not isinstance(start, ast.Call) or not any(item.arg == "dtype" for item in start.keywords):
+    if not isinstance(start, ast.Call) or argument(start, "dtype") is None:
         return None
     edits = (module.set_argument(start, "dtype", "torch.float32"), module.add_import("import torch"))
     return Fix.unsafe("float32", "the tensor that is added to is made in float32", *edits)

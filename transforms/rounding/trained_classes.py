@@ -11,6 +11,7 @@ from ...codemod.flow.frame import OUTSIDE
 from ...codemod.flow.lattice import Kind, Role
 from ...codemod.half.half_classes import REGION_MAKERS
 from ...codemod.half.half_weights import HalfWeights, models_of
+from ...codemod.python.arguments import receiver_of
 from ...codemod.python.creations import creations_of, known_creations
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
@@ -26,18 +27,17 @@ MAX_HOPS = 6
 def _trained_classes(project: Project) -> dict[ProjectClass, HalfWeights]:
     found: dict[ProjectClass, HalfWeights] = {}
     for item in all_half_optimizers(project):
-        parameters = item.call.args[0] if item.call.args else item.given.get("params")
         files = project.python_documents_at((item.module.path, item.weights.place.path))
         regions = any(may_open_regions(project, names_of(project, document)) for document in files)
-        if parameters is not None and not regions and not item.weights.adapted:
-            for owner in _owners(project, item, parameters):
+        if not regions and not item.weights.adapted:
+            for owner in _owners(project, item):
                 found.setdefault(owner, item.weights)
     return found
 
 
-def _owners(project: Project, item: HalfOptimizer, parameters: ast.expr) -> Iterator[ProjectClass]:
+def _owners(project: Project, item: HalfOptimizer) -> Iterator[ProjectClass]:
     """The classes of the model whose weights are 16-bit."""
-    for model in models_of(item.module, parameters):
+    for model in models_of(item.module, item.parameters):
         owner = item.module.scope_of(model).enclosing_class if model is not None else None
         if model is not None and ast.unparse(model) == "self" and owner is not None:
             yield ProjectClass(item.module, owner)
@@ -74,10 +74,9 @@ def call_behind(module: ModuleNames, node: ast.expr, hops: int = 0) -> ast.Call 
         bindings = module.scope_of(node).lookup(node.id)
         value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
         return call_behind(module, value, hops + 1) if value is not None else None
-    if isinstance(node, ast.Subscript):
-        return call_behind(module, node.value, hops + 1)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in VIEWS:
-        return call_behind(module, node.func.value, hops + 1)
+    viewed = node.value if isinstance(node, ast.Subscript) else receiver_of(node, *VIEWS)
+    if viewed is not None:
+        return call_behind(module, viewed, hops + 1)
     is_model = isinstance(node, ast.Call) and len(attribute_chain(node.func) or ()) in (1, 2)
     return node if is_model and isinstance(node, ast.Call) else None
 

@@ -23,11 +23,10 @@ from ...codemod.trainers.reading.launched_loads import launched_loads
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.loads import Load
 from ...codemod.trainers.reading.scopes import TextOrigin
-from ...codemod.trainers.reading.source import as_number
 from ...codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads, trainer_calls
 from .half_optimizers import HalfOptimizer
 from .optimizer_table import rows_of_trainer
-from .stated_numbers import Stated, stated_numbers
+from .stated_numbers import Stated, options_in, rate_in, stated_numbers
 
 RATES = {
     "TrainingArguments": 5e-5,
@@ -190,14 +189,12 @@ def _launched(project: Project, run: TrainedLoad) -> Iterator[HalfTraining]:
     origin, weights = run.precision.scope.origin, _of_load(project, run.load)
     if weights is None or not _is_whole(run) or not isinstance(origin, TextOrigin):
         return
-    named = {item.name.lstrip("-"): item for item in origin.config.text.entries if origin.holds(item)}
-    entry, optimizer = named.get("learning_rate"), named.get("optim")
-    value = as_number(entry.value) if entry is not None else None
+    named, rate = options_in(origin), rate_in(origin)
+    optimizer = named.get("optim")
     kept = optimizer is not None and optimizer.value not in _losing()
     kept = kept or (weights.dtype == FP16 and "fp16" in named)
-    if entry is None or value is None or kept or not _makes_optimizer(project, run.module, run.trainer):
+    if rate is None or kept or not _makes_optimizer(project, run.module, run.trainer):
         return
-    rate = Stated(value, origin.config.place(entry, f"the learning rate is {value:g} here"))
     name = str(optimizer.value) if optimizer is not None else "adamw_torch"
     kind = named.get(SCHEDULE)
     given: dict[str, ast.expr] = {SCHEDULE: ast.Constant(str(kind.value))} if kind is not None else {}

@@ -52,14 +52,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.classes import ProjectClass
 from ....codemod.flow.frame import ASSUMED, OUTSIDE
 from ....codemod.flow.lattice import Kind, Role
 from ....codemod.half.half_here import Half, half_here
-from ....codemod.model import Finding, Fix, Place, Rule
+from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.checked import checked_code
 from ....codemod.purpose.runs import is_switched_on, is_trained, runs_of, uses
 from ....codemod.python.callers import callers_of
@@ -73,7 +72,7 @@ from ..certain_halves import certainly_half
 from .angle_fixes import fix_of
 from .angle_origins import Origin, is_made_on_cpu, is_of_frequencies, origin_of
 from .asked_dtypes import cast_by_caller, cast_to_activations, is_of_power
-from .half_buffers import HalfBuffers, half_buffers
+from .half_buffers import half_buffers
 
 MAKING = ("torch.polar", "torch.view_as_complex")
 
@@ -97,13 +96,7 @@ def check(project: Project) -> Iterator[Finding]:
         return
     for module in checked_code(project, TURNING, ("torch",)):
         yield from _of_module(project, module)
-    for table in complex_tables(project):
-        message = (
-            f"the complex table {table.name} loses its imaginary part, the sines, where the model is cast to"
-            f" {table.buffers.dtype.name}, with a warning only: what it rotates is off by two thirds; keep cosines and"
-            " sines as real numbers"
-        )
-        yield rule.at(table.module, table.call, message, (table.made, table.buffers.place))
+    yield from complex_tables(project)
 
 
 def _of_module(project: Project, module: ModuleNames) -> Iterator[Finding]:
@@ -120,7 +113,8 @@ def _of_module(project: Project, module: ModuleNames) -> Iterator[Finding]:
 
 
 def _found(project: Project, module: ModuleNames, call: ast.Call, origin: Origin) -> Finding | None:
-    if _is_double(project, module, origin) or _is_short(project, module, origin):
+    last = _last(project, module, origin)
+    if _is_double(project, module, origin) or (last is not None and last <= FEW):
         return None
     lowered = _half(project, module, origin)
     if lowered is not None:
@@ -161,8 +155,10 @@ def _half(project: Project, module: ModuleNames, origin: Origin) -> tuple[Half, 
         half = half_here(project, module, node, despite_casts=True) or _of_weights(project, module, node)
         if half is None or not half.reached or (not (half.certain or half.seen) and is_of_power(module, origin)):
             continue
-        if node is not origin.node and half.dtypes == {FP16} and _are_held_exactly(project, module, origin, node):
-            continue
+        if node is not origin.node and half.dtypes == {FP16} and not is_of_frequencies(module, node):
+            last = _last(project, module, origin)
+            if last is None or last <= EXACT_IN_FP16:
+                continue  # positions or timesteps that float16 holds, as far as is known
         lowered = not on_cpu and node is origin.node and _is_lowered(project, module, node)
         if half.certain or half.seen or lowered:
             return half, node
@@ -175,18 +171,10 @@ def _is_double(project: Project, module: ModuleNames, origin: Origin) -> bool:
     return any(atom.dtype == FP64 for value in values if value.kind is Kind.TENSOR for atom in value.atoms)
 
 
-def _is_short(project: Project, module: ModuleNames, origin: Origin) -> bool:
-    """Whether the positions are known to be few."""
+def _last(project: Project, module: ModuleNames, origin: Origin) -> float | None:
+    """The number of positions, where it is known."""
     end = origin.counted.args[:2][-1] if origin.counted is not None and origin.counted.args else None
-    number = number_of(project, module, end) if end is not None else None
-    return number is not None and number <= FEW
-
-
-def _are_held_exactly(project: Project, module: ModuleNames, origin: Origin, factor: ast.expr) -> bool:
-    """Whether a factor is of positions or timesteps that float16 holds, if they are not known to be more than 2,048."""
-    end = origin.counted.args[:2][-1] if origin.counted is not None and origin.counted.args else None
-    number = number_of(project, module, end) if end is not None else None
-    return not is_of_frequencies(module, factor) and (number is None or number <= EXACT_IN_FP16)
+    return number_of(project, module, end) if end is not None else None
 
 
 def _of_weights(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
@@ -270,19 +258,7 @@ def _is_compared(module: ModuleNames, node: ast.AST) -> bool:
 # --- complex tables ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ComplexTable:
-    """A complex buffer of a class that a training casts."""
-
-    module: ModuleNames
-    call: ast.Call
-    """What registers it."""
-    name: str
-    made: Place
-    buffers: HalfBuffers
-
-
-def complex_tables(project: Project) -> Iterator[ComplexTable]:
+def complex_tables(project: Project) -> Iterator[Finding]:
     """The buffers that ``torch.polar`` makes, of models that ``to`` casts to 16 bits in a training."""
     cast = {symbol: item for symbol, item in half_buffers(project).items() if item.of_complex}
     for module in checked_modules(project, ("register_buffer",)) if cast else ():
@@ -291,18 +267,18 @@ def complex_tables(project: Project) -> Iterator[ComplexTable]:
             buffers = cast.get(flow_of(project).own_weights(ProjectClass(module, owner)).symbol) if owner else None
             if buffers is None or len(given) < 2 or not isinstance(given[0], ast.Constant):
                 continue
-            if _is_made_again(project, str(given[0].value)):
-                continue
+            name = str(given[0].value)
+            if any(other.attribute_stores.get(name) for other in modules_with(project, (name,))):
+                continue  # code makes the table again: ``model.freqs_cis = table(...)`` after the cast
             made_by = creations_of(project, module, given[1])
             if made_by and all(made.module.qualified(made.call.func) in MAKING for made in made_by):
                 place = made_by[0].module.place(made_by[0].call, "its numbers are complex")
-                yield ComplexTable(module, call, str(given[0].value), place, buffers)
-
-
-def _is_made_again(project: Project, name: str) -> bool:
-    """Whether code stores a table under the name: ``model.freqs_cis = table(...)`` after the cast."""
-    modules = modules_with(project, (name,))
-    return any(module.attribute_stores.get(name) for module in modules)
+                message = (
+                    f"the complex table {name} loses its imaginary part, the sines, where the model is cast to"
+                    f" {buffers.dtype.name}, with a warning only: what it rotates is off by two thirds; keep cosines"
+                    " and sines as real numbers"
+                )
+                yield rule.at(module, call, message, (place, buffers.place))
 
 
 rule = Rule.of("PF803", check)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ....codemod.model import Fix
+from ....codemod.python.arguments import argument, receiver_of
 from ....codemod.python.names import ModuleNames
 from .angle_origins import Origin
 
@@ -43,9 +44,7 @@ def _is_outer(equation: object) -> bool:
 def _in_float32(module: ModuleNames, origin: Origin) -> Fix | None:
     """``arange(n, dtype=x.dtype)`` in float32, and each sine and cosine cast to ``x.dtype``."""
     counted = origin.counted
-    asked = (
-        next((item.value for item in counted.keywords if item.arg == "dtype"), None) if counted is not None else None
-    )
+    asked = argument(counted, "dtype") if counted is not None else None
     if counted is None or asked is None or not isinstance(asked, ast.Name | ast.Attribute):
         return None
     scope = module.scope_of(counted).function
@@ -62,7 +61,5 @@ def _in_float32(module: ModuleNames, origin: Origin) -> Fix | None:
 
 def _before_cast(node: ast.expr, dtype: str) -> ast.expr | None:
     """``x`` of ``x.to(dtype)``."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "to":
-        return None
-    only = node.args[0] if len(node.args) == 1 and not node.keywords else None
-    return node.func.value if only is not None and ast.unparse(only) == dtype else None
+    only = isinstance(node, ast.Call) and not node.keywords and [ast.unparse(item) for item in node.args] == [dtype]
+    return receiver_of(node, "to") if only else None

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....codemod.python.arguments import receiver_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import name_parts
 
@@ -61,11 +62,13 @@ def origin_of(module: ModuleNames, angle: ast.expr) -> Origin | None:
             far = factors[:1] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) else factors
             words = {word for factor in far for word in _words(module, factor)}
             counted = next((call for factor in far for call in _counts(module, factor)), None)
-            named = words | set(_function_named(module, node).split("_"))
+            function = str(getattr(module.scope_of(node).function.node, "name", ""))
+            named = words | set(function.split("_"))
             if named & GRID:
                 return None
             if words & MEANING or counted is not None:
-                return Origin(node, factors, _named(named), counted)
+                what = "timesteps" if named & {"timestep", "timesteps"} else "positions"
+                return Origin(node, factors, what, counted)
     return None
 
 
@@ -85,14 +88,6 @@ def _names(module: ModuleNames, node: ast.expr) -> Iterator[str]:
     for item in (item for inner in behind(module, node) for item in ast.walk(inner)):
         if isinstance(item, ast.Name | ast.Attribute | ast.keyword):
             yield getattr(item, "id", "") or getattr(item, "attr", "") or getattr(item, "arg", "") or ""
-
-
-def _function_named(module: ModuleNames, node: ast.AST) -> str:
-    return str(getattr(module.scope_of(node).function.node, "name", ""))
-
-
-def _named(words: set[str]) -> str:
-    return "timesteps" if words & {"timestep", "timesteps"} else "positions"
 
 
 def behind(module: ModuleNames, node: ast.expr, *, products: bool = False) -> Iterator[ast.expr]:
@@ -121,9 +116,8 @@ def _sources(module: ModuleNames, node: ast.expr) -> Iterator[ast.expr]:
         yield node.value
     elif isinstance(node, ast.Tuple | ast.List):
         yield from node.elts[:1]
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAME:
-        is_function = module.qualified(node.func) is not None
-        yield from node.args[:1] if is_function else [node.func.value]
+    elif isinstance(node, ast.Call) and (owner := receiver_of(node, *SAME)) is not None:
+        yield from node.args[:1] if module.qualified(node.func) is not None else [owner]
 
 
 def _factors(module: ModuleNames, node: ast.expr) -> tuple[ast.expr, ...]:
@@ -131,10 +125,11 @@ def _factors(module: ModuleNames, node: ast.expr) -> tuple[ast.expr, ...]:
     sides = _sides(node)
     if sides:
         return () if any(map(_is_number, sides)) else sides
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PRODUCTS:
-        tensors = [item for item in node.args if not isinstance(item, ast.Constant)]
-        return tuple(tensors if module.qualified(node.func) is not None else [node.func.value, *tensors])
-    return ()
+    owner = receiver_of(node, *PRODUCTS)
+    if owner is None or not isinstance(node, ast.Call):
+        return ()
+    tensors = [item for item in node.args if not isinstance(item, ast.Constant)]
+    return tuple(tensors if module.qualified(node.func) is not None else [owner, *tensors])
 
 
 def _sides(node: ast.expr) -> tuple[ast.expr, ...]:

@@ -12,6 +12,7 @@ from ....codemod.half.weight_changes import cast_values, is_cast
 from ....codemod.purpose.decided import decided
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.runs import runs_of, uses
+from ....codemod.python.arguments import receiver_of
 from ....codemod.python.creations import known_creations
 from ....codemod.python.functions import FunctionTarget, class_of
 from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
@@ -60,12 +61,12 @@ def _owner(node: ast.expr) -> ast.expr:
 def _asked(module: ModuleNames, factor: ast.expr) -> Iterator[ast.expr]:
     """``x.dtype`` of ``factor.to(x.dtype)``, ``x`` of ``factor.type_as(x)``, where x is a parameter."""
     for node in behind(module, factor):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if isinstance(node, ast.Call) and receiver_of(node) is not None:
             given = [*node.args, *(item.value for item in node.keywords if item.arg == "dtype")]
             named = [item for item in given if isinstance(item, ast.Attribute) and item.attr == "dtype"]
-            asked = node.args[:1] if node.func.attr == "type_as" else named
+            asked = node.args[:1] if receiver_of(node, "type_as") is not None else named
             yield from (item for item in asked if _is_activation(module, _owner(item)))
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("float", "double", "to", "type_as"):
+        if receiver_of(node, "float", "double", "to", "type_as") is not None:
             return
 
 
@@ -130,9 +131,7 @@ def _casting_calls(project: Project, name: str) -> dict[ast.AST, dict[tuple[Modu
 
 def _cast(project: Project, module: ModuleNames, argument: ast.expr) -> Half | None:
     """A cast of the argument that settings which the project states make one to bfloat16; float16 counts to 2,048."""
-    if not isinstance(argument, ast.Call) or not isinstance(argument.func, ast.Attribute):
-        return None
-    if argument.func.attr not in ("to", "half", "bfloat16"):
+    if not isinstance(argument, ast.Call) or receiver_of(argument, "to", "half", "bfloat16") is None:
         return None
     for value in cast_values(project, module, argument):
         if value.value == BF16:

@@ -17,6 +17,7 @@ from ....codemod.model import Place
 from ....codemod.purpose.decided import has_run
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.training import training_modules
+from ....codemod.python.arguments import argument
 from ....codemod.python.creations import creations_of
 from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, attribute_chain, resolve
@@ -24,7 +25,7 @@ from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
 from ....codemod.torch.api import CASTS as ALL_CASTS
 from ....codemod.torch.cast_models import later_statements
-from ....codemod.torch.dtype_values import constants_of
+from ....codemod.torch.dtype_values import only_half
 from ....codemod.torch.dtypes import HALVES, Dtype
 from ....codemod.torch.weight_changes import moves_only
 from ....codemod.torch.weights import cast_dtype
@@ -73,30 +74,22 @@ def _sharded(project: Project, module: ModuleNames) -> Iterator[tuple[ProjectCla
     wraps = module.calls if SHARDING in module.document.text else ()
     for call in (item for item in wraps if not any(keyword.arg in IGNORING for keyword in item.keywords)):
         is_fsdp = (resolve(project, module, call.func) or "").endswith(f".fsdp.{SHARDING}")
-        policy = next((item.value for item in call.keywords if item.arg == "mixed_precision"), None)
+        policy = argument(call, "mixed_precision")
         made_by = creations_of(project, module, policy) if is_fsdp and policy is not None else ()
         dtypes = {_buffer_dtype(project, made.module, made.call) for made in made_by}
         dtype = dtypes.pop() if len(dtypes) == 1 else None
         models = creations_of(project, module, call.args[0]) if dtype and call.args else ()
         known = [class_of(project, made.module, made.call.func) for made in models]
-        if (
-            dtype
-            and known
-            and None not in known
-            and is_reached(project, module, call)
-            and has_run(project, module, call)
-        ):
+        is_known = dtype is not None and bool(known) and None not in known
+        if dtype and is_known and is_reached(project, module, call) and has_run(project, module, call):
             place = made_by[0].module.place(made_by[0].call, f"FSDP casts the buffers to {dtype.name} (buffer_dtype)")
             yield from ((ProjectClass(*item), HalfBuffers(place, dtype, False)) for item in known if item is not None)
 
 
 def _buffer_dtype(project: Project, module: ModuleNames, policy: ast.Call) -> Dtype | None:
     """The 16-bit type that ``MixedPrecision(buffer_dtype=...)`` certainly names."""
-    named = [item.value for item in policy.keywords if item.arg == "buffer_dtype"] or policy.args[2:3]
     is_policy = (resolve(project, module, policy.func) or "").endswith(".MixedPrecision")
-    values = constants_of(project, module, named[0]) if is_policy and named else set()
-    only = values.pop() if len(values) == 1 else None
-    return only if isinstance(only, Dtype) and only in HALVES else None
+    return only_half(project, module, argument(policy, "buffer_dtype", position=2)) if is_policy else None
 
 
 def _cast_again(project: Project, module: ModuleNames, cast: ast.Call) -> Iterator[ProjectClass | None]:

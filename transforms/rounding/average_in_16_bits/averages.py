@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.half.half_weights import models_of
-from ....codemod.python.bindings import default_at, only_value
+from ....codemod.python.arguments import receiver_of
+from ....codemod.python.bindings import default_at, only_target, only_value
 from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, defaults_in, parameters_of, resolve
 from ....codemod.python.scopes import Scope
@@ -68,7 +69,7 @@ def averages_in(project: Project, module: ModuleNames) -> Iterator[Average]:
             yield from _of_library(project, module, call, LIBRARIES[qualified])
         elif qualified in COPIERS and call.args:
             yield from _of_copy(project, module, call, call.args[0])
-        elif isinstance(call.func, ast.Attribute) and call.func.attr == "clone":
+        elif receiver_of(call, "clone") is not None:
             yield from _of_clones(project, module, call)
         else:
             owner = class_of(project, module, call.func) if call.args else None
@@ -82,9 +83,8 @@ def _averagings(_project: Project, asked: tuple[ModuleNames, ast.AST]) -> tuple[
 
 def _keeper(module: ModuleNames, call: ast.Call) -> tuple[ast.stmt, str | None]:
     statement = module.statement_of(call)
-    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
-    named = isinstance(target, ast.Name | ast.Attribute)
-    return statement, ast.unparse(target) if named and target is not None else None
+    target = only_target(statement)
+    return statement, ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else None
 
 
 def _averaged(module: ModuleNames, call: ast.Call) -> ast.expr | None:
@@ -129,11 +129,11 @@ def _decay_given(project: Project, module: ModuleNames, call: ast.Call, library:
 def _of_copy(project: Project, module: ModuleNames, call: ast.Call, model: ast.expr) -> Iterator[Average]:
     """``ema = deepcopy(model)``, which a loop over both sets of parameters averages, here or in a function."""
     statement, keeper = _keeper(module, call)
-    is_state = isinstance(model, ast.Call) and isinstance(model.func, ast.Attribute) and model.func.attr == "state_dict"
-    model = model.func.value if is_state else model  # type: ignore[attr-defined]
+    held = receiver_of(model, "state_dict")
+    model = held or model
     if keeper is None or not isinstance(model, ast.Name | ast.Attribute):
         return
-    is_model = not is_state and not isinstance(statement.value, ast.ListComp | ast.DictComp)  # type: ignore[attr-defined]
+    is_model = held is None and not isinstance(statement.value, ast.ListComp | ast.DictComp)  # type: ignore[attr-defined]
     both = {keeper, ast.unparse(model)}
     averagings = project.memo(_averagings, (module, module.tree))
     near = [item for item in averagings if "self." in keeper or _is_seen(module, call, item.decay)]
@@ -189,7 +189,9 @@ def _by_function(
     for call in (
         item for item in module.calls if item in above and (where is module.tree or where in module.ancestors(item))
     ):
-        given = {text for item in (*call.args, *(each.value for each in call.keywords)) for text in _models(item)}
+        # ``model`` of ``model``, ``model.module`` and ``list(model.parameters())``
+        nodes = (part for item in (*call.args, *call.keywords) for part in ast.walk(item))
+        given = {ast.unparse(item) for item in nodes if isinstance(item, ast.Name | ast.Attribute)}
         target = called_function(project, module, call) if both <= given else None
         if target is None:
             continue
@@ -197,13 +199,6 @@ def _by_function(
             passed = target.arguments(call).get(ast.unparse(averaging.decay))
             default = default_at(target.module, averaging.decay)
             yield (module, passed) if passed is not None else (target.module, default or averaging.decay)
-
-
-def _models(node: ast.expr) -> Iterator[str]:
-    """``model`` of ``model``, ``model.module`` and ``list(model.parameters())``."""
-    for item in ast.walk(node):
-        if isinstance(item, ast.Name | ast.Attribute):
-            yield ast.unparse(item)
 
 
 # --- classes of the project -------------------------------------------------------------------------------------------

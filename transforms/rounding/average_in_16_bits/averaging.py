@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....codemod.python.arguments import receiver_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import Loops, position
 
@@ -40,22 +41,12 @@ def averagings_in(module: ModuleNames, where: ast.AST) -> Iterator[Averaging]:
 
 def _of_call(call: ast.Call) -> tuple[ast.expr | None, tuple[ast.expr, ...]]:
     """``a.mul_(d).add_(b, alpha=1 - d)`` gives ``d``; ``a.lerp_(b, 1 - d)`` too."""
-    func = call.func
-    if not isinstance(func, ast.Attribute):
-        return None, ()
-    if func.attr == "lerp_" and len(call.args) == 2:
+    if receiver_of(call, "lerp_") is not None and len(call.args) == 2:
         return _rest(call.args[1]), (call.args[0],)
-    inner = func.value
-    is_pair = func.attr == "add_" and isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute)
-    if is_pair and isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "mul_":
-        decay = inner.args[0] if len(inner.args) == 1 else None
-        return (decay, ()) if decay is not None and _has_rest(call, decay) else (None, ())
-    return None, ()
-
-
-def _has_rest(call: ast.Call, decay: ast.expr) -> bool:
-    """Whether ``1 - decay`` stands in the call."""
-    return any(_is_rest_of(item, decay) for item in ast.walk(call))
+    inner = receiver_of(call, "add_")
+    factors = inner.args if isinstance(inner, ast.Call) and receiver_of(inner, "mul_") is not None else []
+    is_known = len(factors) == 1 and any(_is_rest_of(item, factors[0]) for item in ast.walk(call))
+    return factors[0] if is_known else None, ()
 
 
 def _rest(node: ast.AST) -> ast.expr | None:
@@ -103,8 +94,8 @@ def _between(module: ModuleNames, node: ast.AST) -> Iterator[str]:
     for loop in module.ancestors(node):
         if isinstance(loop, Loops) and not isinstance(loop, ast.While):
             for call in (item for item in ast.walk(loop.iter) if isinstance(item, ast.Call)):
-                if isinstance(call.func, ast.Attribute) and call.func.attr in TENSORS:
-                    yield ast.unparse(call.func.value)
+                if (owner := receiver_of(call, *TENSORS)) is not None:
+                    yield ast.unparse(owner)
                 elif isinstance(call.func, ast.Name) and call.func.id == "zip":
                     yield from (item.id for item in call.args if isinstance(item, ast.Name))
             return

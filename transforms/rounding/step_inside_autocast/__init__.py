@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ....codemod.half.half_weights import models_of
 from ....codemod.model import Draft, Finding, Fix, Place, Rule
@@ -45,10 +44,11 @@ from ....codemod.purpose.decided import decided
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.steps import entered
+from ....codemod.python.arguments import receiver_of
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.functions import called_function
 from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, checked_modules
-from ....codemod.python.paths import LoopNode, ScopeNodes, calls_of, exclusive, function_of, loops, position
+from ....codemod.python.paths import ScopeNodes, calls_of, exclusive, function_of, loops, position
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, autocasts_in, is_float32_island, is_without_gradients
@@ -67,14 +67,8 @@ MAX_HOPS = 2
 """How many calls below the region a step is looked for: a trainer's `train_epoch` that calls `train_step`."""
 
 Body = ast.With | ast.AsyncWith | ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Stale:
-    """A step after which the same region runs the model again."""
-
-    step: Place
-    again: Place
+Stale = tuple[Place, Place]
+"""A step, and what runs the model again after it in the same region."""
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -100,7 +94,7 @@ def _finding(region: Autocast, stale: Stale) -> Finding:
         edit = region.module.set_argument(region.call, "cache_enabled", "False")
         text = "cast the weights each time they are used (PyTorch 1.10); a region for each forward pass is faster"
         fix = Fix.unsafe("no-cache", text, edit)
-    return rule.at(region.module, region.node, message, (stale.step, stale.again), [fix])
+    return rule.at(region.module, region.node, message, stale, [fix])
 
 
 def _keeps_copies(project: Project, region: Autocast) -> bool:
@@ -135,17 +129,18 @@ def _stale_in(project: Project, region: Autocast) -> Iterator[Stale]:
 def _stale(project: Project, module: ModuleNames, body: Body, hops: int) -> Iterator[Stale]:
     """The steps below ``body`` that something in it follows with a forward pass."""
     calls = sorted(_own_calls(body), key=position)
-    backwards = [call for call in calls if _is_backward(call)]
+    backwards = [call for call in calls if receiver_of(call, "backward") is not None]
     for call in calls:
         below = _training_function(project, module, call) if hops < MAX_HOPS else None
         if below is not None:
             yield from _stale(project, *below, hops + 1)
         if below is None and (not _is_step(call) or (hops > 0 and not _is_of_called_model(module, call))):
             continue
-        loop = next((loop for loop in _loops_inside(module, call, body) if below or _holds(loop, backwards)), None)
+        inside = (loop for loop in loops(module, call) if body in module.ancestors(loop))
+        loop = next((loop for loop in inside if below or not set(backwards).isdisjoint(ast.walk(loop))), None)
         if loop is not None:
             again = module.place(loop, "here the next iteration runs the model")
-            yield Stale(module.place(call, "the step stands in the region"), again)
+            yield module.place(call, "the step stands in the region"), again
 
 
 def _own_calls(body: Body) -> Iterator[ast.Call]:
@@ -160,10 +155,6 @@ def _own_calls(body: Body) -> Iterator[ast.Call]:
         waiting.extend(ast.iter_child_nodes(node))
 
 
-def _is_backward(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr == "backward"
-
-
 def _is_step(call: ast.Call) -> bool:
     """``optimizer.step()``, ``self.opt_d.step()``, ``scaler.step(optimizer)``."""
     chain = attribute_chain(call.func) or []
@@ -175,8 +166,7 @@ def _is_step(call: ast.Call) -> bool:
 
 def _is_of_called_model(module: ModuleNames, step: ast.Call) -> bool:
     """Whether the optimizer has the weights of a model that the same file calls, not of something that is added."""
-    node = step.args[0] if step.args else step.func.value if isinstance(step.func, ast.Attribute) else step
-    text = ast.unparse(node)
+    text = ast.unparse(step.args[0] if step.args else receiver_of(step) or step)
     made = [
         item.value
         for item in module.of_type(ast.Assign)
@@ -199,18 +189,8 @@ def _training_function(
         return None
     calls = list(_own_calls(target.node))
     stepping = any(_is_step(item) and _is_of_called_model(target.module, item) for item in calls)
-    steps = stepping and any(map(_is_backward, calls))
+    steps = stepping and any(receiver_of(item, "backward") is not None for item in calls)
     return (target.module, target.node) if steps else None
-
-
-def _loops_inside(module: ModuleNames, node: ast.AST, body: Body) -> Iterator[LoopNode]:
-    """The loops between ``body`` and ``node``."""
-    return (loop for loop in loops(module, node) if body in module.ancestors(loop))
-
-
-def _holds(loop: LoopNode, calls: list[ast.Call]) -> bool:
-    inside = set(ast.walk(loop))
-    return any(call in inside for call in calls)
 
 
 # --- no history -------------------------------------------------------------------------------------------------------

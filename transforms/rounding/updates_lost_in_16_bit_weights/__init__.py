@@ -71,21 +71,19 @@ random tensors alone, or under a profiler, whose weights are not saved (benchmar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ....codemod.formats.text import Entry
 from ....codemod.half.half_weights import HalfWeights
-from ....codemod.model import Finding, Fix, Place, Rule
+from ....codemod.model import Finding, Fix, Rule
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.torch.dtypes import BF16, FP16
 from ....codemod.trainers.reading.declarations import scopes_of
-from ....codemod.trainers.reading.scopes import TRUE, Scope, TextOrigin
-from ....codemod.trainers.reading.source import as_number
+from ....codemod.trainers.reading.scopes import TRUE, TextOrigin
 from ..grids import loses_updates, share_moved, share_of_adapter_moved
 from ..half_optimizers import HalfOptimizer, half_optimizers, rates_of
+from ..learning_rates import keeps_below, rates_set, schedules_of
 from ..optimizer_table import rows_of_trainer
-from ..schedules import keeps_below, rates_set, schedules_of
-from ..stated_numbers import Stated, ends
+from ..stated_numbers import Stated, ends, options_in, rate_in
 from ..trained_half import HalfTraining, half_trainings, is_constant, is_run
 
 WHOLE = {"full_bf16": BF16, "full_fp16": FP16}
@@ -107,11 +105,10 @@ def check(project: Project) -> Iterator[Finding]:
         losing = [rate for rate in training.rates if loses_updates(rate.value, training.weights.dtype)]
         if losing and is_run(project, training):
             yield _at(training, training.optimizer, losing, "" if is_constant(training) else PEAK)
-    for setting in half_settings(project):
-        if loses_updates(setting.rate.value, setting.dtype):
-            weights = HalfWeights("the model", setting.dtype, setting.place)
-            message = _message(setting.optimizer, weights, (setting.rate,), "")
-            yield rule.found(setting.place.saying(message), (setting.rate.place,), _choices(weights))
+    for weights, optimizer, rate in half_settings(project):
+        if loses_updates(rate.value, weights.dtype):
+            message = _message(optimizer, weights, (rate,), "")
+            yield rule.found(weights.place.saying(message), (rate.place,), _choices(weights))
 
 
 def _scheduled(project: Project, item: HalfOptimizer) -> str:
@@ -171,33 +168,17 @@ def _choices(weights: HalfWeights) -> list[Fix]:
 # --- settings of a trainer --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HalfSetting:
-    """A switch that makes the weights 16-bit, and what the same place says of the optimizer."""
-
-    place: Place
-    dtype: Dtype
-    optimizer: str
-    rate: Stated
-
-
-def half_settings(project: Project) -> Iterator[HalfSetting]:
+def half_settings(project: Project) -> Iterator[tuple[HalfWeights, str, Stated]]:
     """The full trainings of kohya's scripts in 16-bit weights whose optimizer and learning rate stand beside."""
     for scope in scopes_of(project):
-        if scope.framework.id == "kohya" and isinstance(scope.origin, TextOrigin):
-            yield from _of_scope(scope, scope.origin)
-
-
-def _of_scope(scope: Scope, origin: TextOrigin) -> Iterator[HalfSetting]:
-    entries = [item for item in origin.config.text.entries if origin.holds(item)]
-    named = {item.name.lstrip("-"): item for item in entries}
-    optimizer = _optimizer(named)
-    rate = _rate(origin, named.get("learning_rate"))
-    for name, dtype in WHOLE.items():
-        setting = scope.last(name)
-        on = setting is not None and setting.value == TRUE
-        if on and setting is not None and optimizer and rate is not None and not set(named) & set(ADAPTED):
-            yield HalfSetting(setting.place, dtype, optimizer, rate)
+        if scope.framework.id != "kohya" or not isinstance(scope.origin, TextOrigin):
+            continue
+        named, rate = options_in(scope.origin), rate_in(scope.origin)
+        optimizer = _optimizer(named) if rate is not None and not set(named) & set(ADAPTED) else ""
+        for name, dtype in WHOLE.items() if optimizer else ():
+            setting = scope.last(name)
+            if setting is not None and setting.value == TRUE and rate is not None:
+                yield HalfWeights("the model", dtype, setting.place), optimizer, rate
 
 
 def _optimizer(named: dict[str, Entry]) -> str:
@@ -207,13 +188,6 @@ def _optimizer(named: dict[str, Entry]) -> str:
     rows = rows_of_trainer("kohya", "optimizer_type")
     losing = {name.lower(): name or DEFAULT_OPTIMIZER for row in rows if row.keeps == "nothing" for name in row.names}
     return losing.get(text.lower(), "") if isinstance(text, str) else ""
-
-
-def _rate(origin: TextOrigin, entry: Entry | None) -> Stated | None:
-    value = as_number(entry.value) if entry is not None else None
-    if value is None or entry is None:
-        return None
-    return Stated(value, origin.config.place(entry, f"the learning rate is {value:g} here"))
 
 
 rule = Rule.of("PF801", check)

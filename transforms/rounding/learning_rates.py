@@ -1,10 +1,13 @@
-"""Schedules of the learning rate: what they multiply with, and those that state the rate themselves."""
+"""Learning rates beside the optimizer's own: what schedules multiply with or state, and those of groups."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
+from ...codemod.half.half_weights import listed, models_of
+from ...codemod.python.arguments import argument
+from ...codemod.python.bindings import names_given
 from ...codemod.python.names import ModuleNames, attribute_chain, resolve
 from ...codemod.source.project import Project
 
@@ -12,6 +15,7 @@ PEAKS = {"torch.optim.lr_scheduler.OneCycleLR": 1, "torch.optim.lr_scheduler.Cyc
 """Schedules that ignore the optimizer's rate, and where among their arguments their largest one stands."""
 ARGUMENT = "max_lr"
 GROUPS, RATE = "param_groups", "['lr']"
+MAX_HOPS = 4
 BY_FUNCTION = ("torch.optim.lr_scheduler.LambdaLR", "torch.optim.lr_scheduler.MultiplicativeLR")
 """Schedules that multiply with what a function gives, which may be more than 1."""
 LIBRARIES = ("torch.optim.lr_scheduler.", "transformers.", "diffusers.optimization.")
@@ -20,7 +24,7 @@ LIBRARIES = ("torch.optim.lr_scheduler.", "transformers.", "diffusers.optimizati
 
 def schedules_of(module: ModuleNames, optimizer: ast.Call) -> Iterator[ast.Call]:
     """The calls of the same file that make a schedule for an optimizer."""
-    names = _names_of(module, optimizer)
+    names = names_given(module.statement_of(optimizer))
     for call in module.calls:
         given = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "optimizer")]
         named = any(isinstance(item, ast.Name | ast.Attribute) and ast.unparse(item) in names for item in given)
@@ -30,7 +34,7 @@ def schedules_of(module: ModuleNames, optimizer: ast.Call) -> Iterator[ast.Call]
 
 def rates_set(module: ModuleNames, optimizer: ast.Call) -> Iterator[ast.expr]:
     """What the same function or class gives the groups by hand: ``for group in optimizer.param_groups: ...``."""
-    groups = {f"{name}.{GROUPS}" for name in _names_of(module, optimizer)}
+    groups = {f"{name}.{GROUPS}" for name in names_given(module.statement_of(optimizer))}
     loops = [loop for loop in module.of_type(ast.For) if ast.unparse(loop.iter) in groups]
     for store in (item for item in module.of_type(ast.Assign) if ast.unparse(item.targets[0]).endswith(RATE)):
         target = store.targets[0]
@@ -40,13 +44,6 @@ def rates_set(module: ModuleNames, optimizer: ast.Call) -> Iterator[ast.expr]:
         indexed = isinstance(holder, ast.Subscript) and ast.unparse(holder.value) in groups
         if (looped or indexed) and _is_near(module, optimizer, store):
             yield store.value
-
-
-def _names_of(module: ModuleNames, optimizer: ast.Call) -> set[str]:
-    """What an optimizer is called where it is made."""
-    statement = module.statement_of(optimizer)
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return {ast.unparse(item) for item in targets if isinstance(item, ast.Name | ast.Attribute)}
 
 
 def _makes_schedule(call: ast.Call) -> bool:
@@ -67,8 +64,7 @@ def stated_peak(project: Project, module: ModuleNames, schedules: list[ast.Call]
     for call in schedules:
         place = PEAKS.get(resolve(project, module, call.func) or "")
         if place is not None:
-            named = [item.value for item in call.keywords if item.arg == ARGUMENT]
-            found.append(next(iter((*named, *call.args[place : place + 1])), None))
+            found.append(argument(call, ARGUMENT, position=place))
     return found
 
 
@@ -76,3 +72,30 @@ def keeps_below(project: Project, module: ModuleNames, schedule: ast.Call) -> bo
     """Whether the rate of the optimizer, or the one that a cycle states, is certainly the largest one."""
     name = resolve(project, module, schedule.func) or ""
     return name.startswith(LIBRARIES) and name not in BY_FUNCTION
+
+
+# --- groups of parameters ---------------------------------------------------------------------------------------------
+
+
+def rates_of_groups(module: ModuleNames, parameters: ast.expr, model: str) -> list[ast.expr | None]:
+    """What each of ``[{"params": p, "lr": 1e-5}]`` says of its rate; None for the optimizer's, or without groups.
+
+    Of the groups of ``model`` alone, where some are known to be.
+    """
+    groups = list(_groups(module, parameters, 0))
+    own = [rate for rate, held in groups if model in [ast.unparse(item) for item in models_of(module, held) if item]]
+    return own or [rate for rate, _ in groups] or [None]
+
+
+def _groups(module: ModuleNames, node: ast.expr, hops: int) -> Iterator[tuple[ast.expr | None, ast.expr]]:
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        entries = {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
+        if "params" in entries:
+            yield entries.get("lr"), entries["params"]
+    elif isinstance(node, ast.List | ast.Tuple):
+        for item in node.elts:
+            yield from _groups(module, item, hops)
+    elif isinstance(node, ast.Name) and hops < MAX_HOPS:
+        for value in listed(module, node):
+            yield from _groups(module, value, hops + 1)
