@@ -153,7 +153,7 @@ def _to_stdout(report: Report, opened: Opened, request: MigrateRequest, reports:
 
 def _tell_of_stdin(report: Report, opened: Opened, request: MigrateRequest) -> None:
     """What was done with the file from standard input, on stderr: a line per fix, and per finding that is left."""
-    from ..report.fix_list import show_fix_list
+    from ..report.applied import show_fix_list
     from ..report.statistics import show_statistics
     from ..report.text import Level, finding_lines, show, trouble_lines
 
@@ -204,8 +204,7 @@ def _write(report: Report, opened: Opened, request: MigrateRequest, proof: Proof
 
 
 def _lines(report: Report, opened: Opened, request: MigrateRequest, view: View) -> Iterator[OutputLine]:
-    from ..report.applied import show_applied
-    from ..report.fix_list import show_fix_list
+    from ..report.applied import show_applied, show_fix_list
     from ..report.statistics import show_statistics
 
     if request.statistics:

@@ -8,9 +8,9 @@ from textwrap import wrap
 from ..engine import documents_with
 from ..model import EditRefused
 from ..report.frame import OutputLine
+from ..report.places import Places
 from ..report.printable import printable
 from ..report.proposal import diff_view
-from ..report.text import place
 from ..source.project import Project
 from .answer import Explanation, Explanations
 from .deciding import Judged
@@ -105,8 +105,7 @@ def _other(judged: Judged) -> Iterator[OutputLine]:
 
 def _finding(item: Explaining, project: Project | None) -> Iterator[OutputLine]:
     finding = item.finding
-    source = project.document(finding.path) if project is not None else None
-    at = place(finding.path, source, finding.span.row, finding.span.column)
+    at = Places(project.document if project is not None else lambda _path: None).start(finding.path, finding.span)
     yield ("  ", "text"), (at, "place"), (f" {finding.code} ", "rule"), (printable(finding.message), "text")
     yield ((f"    {NEARNESS[item.nearness]}", "note"),)
     for each in finding.evidence[:4]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
 from ..model import Finding, Fix
 from ..outcome import FileChange, Report
@@ -13,9 +13,10 @@ from . import SourceOf, SourceText
 from .diff import line_counts
 from .frame import OutputLine
 from .move_table import move_lines
+from .places import Places
 from .printable import printable
 from .tally import counted, in_order, settled
-from .text import Level, View, finding_lines, left_out, place, trouble_lines
+from .text import Level, View, finding_lines, left_out, trouble_lines
 
 
 def show_applied(report: Report, view: View, *, dry_run: bool = False, root: str = "") -> Iterator[OutputLine]:
@@ -38,12 +39,8 @@ def show_applied(report: Report, view: View, *, dry_run: bool = False, root: str
     yield from trouble_lines(report, view)
     if view.level > Level.QUIET:
         yield _summary(report, dry_run, root)
-        rows = partial(_row, view)
+        rows = Places(view.source_of).at
         yield from move_lines(report.moves, report.target.regime, rows, planned=dry_run)
-
-
-def _row(view: View, path: str, row: int) -> str:
-    return place(path, view.source_of(path), row)
 
 
 def _changed_sources(report: Report, before: SourceOf) -> SourceOf:
@@ -98,22 +95,48 @@ def _touches(path: str, finding: Finding, fix: Fix) -> bool:
 
 
 def _places(path: str, findings: list[Finding], view: View) -> list[str]:
-    source = view.source_of(path)
+    places = Places(view.source_of)
     here = sorted({each.span.row for each in findings if each.path == path})
-    rows = [place("", source, row).removeprefix(":") for row in here]
+    rows = [places.at(path, row).removeprefix(f"{printable(path)}:") for row in here]
     others = sorted({(each.path, each.span.row) for each in findings if each.path != path})
-    elsewhere = [place(other, view.source_of(other), row) for other, row in others]
+    elsewhere = [places.at(*each) for each in others]
     is_notebook = any(row.startswith("cell ") for row in rows)
     return [*([f"{'' if is_notebook else 'row '}{', '.join(rows)}"] if rows else []), *elsewhere]
 
 
 def _summary(report: Report, dry_run: bool, root: str) -> OutputLine:
     left = len(report.remaining)
-    fixes, files = counted(len(report.applied), "fix"), counted(len(report.changes), "file")
     if not report.applied and not left:
         files = counted(report.files_seen, "file")
         style = "bad" if any(run.is_left for run in report.moves) else "good"
         return ((f"No precision mistakes found in {files}{left_out(report)}; nothing changed.", style),)
-    done = f"{'Would apply' if dry_run else 'Applied'} {fixes} in {files}; {counted(left, 'finding')} left."
+    done = _done(len(report.applied), report, dry_run)
     undo = "" if dry_run or not report.changes else f" Take it back with: precfix undo {printable(root)}".rstrip()
     return ((done + undo, "bad" if left else "good"),)
+
+
+def _done(fixes: int, report: Report, dry_run: bool) -> str:
+    files, left = counted(len(report.changes), "file"), counted(len(report.remaining), "finding")
+    return f"{'Would apply' if dry_run else 'Applied'} {counted(fixes, 'fix')} in {files}; {left} left."
+
+
+def show_fix_list(report: Report, view: View, *, dry_run: bool = False) -> Iterator[OutputLine]:
+    """Every fix on a line of its own (``migrate --show-fixes``), for reviews and for grep.
+
+    ``train.py:12:5 PF101 drop [safe] + conf.yaml``: place in the file as it was read, rule, fix, other files.
+    """
+    fixes = sorted(settled(report), key=lambda pair: (pair[0].path, pair[0].span, pair[0].code))
+    for finding, fix in fixes:
+        at = Places(view.source_of).start(finding.path, finding.span)
+        others = sorted({edit.path for edit in fix.edits} - {finding.path})
+        also = printable("".join(f" + {path}" for path in others))
+        level = fix.applicability.value
+        yield (
+            (at, "place"),
+            (printable(f" {finding.code}"), "rule"),
+            (printable(f" {fix.name} "), "text"),
+            (f"[{level}]", level),
+            (also, "note"),
+        )
+    yield from trouble_lines(report, view)
+    yield ((_done(len(fixes), report, dry_run), "text"),)

@@ -11,7 +11,7 @@ from .markdown_text import code, escaped
 from .move_table import cells_of, move_lines
 from .places import Places
 from .printable import printable
-from .tally import what_was_read
+from .tally import counted, what_was_read
 
 NO_RUN = "no training run that was found uses this"
 COLUMNS = ("role", "value", "where", "said by", "")
@@ -125,5 +125,5 @@ def _roles(run: RunReport) -> str:
 def _summary(runs: Sequence[RunReport], findings: Sequence[Finding]) -> str:
     places = {(entry.declaration.path, entry.declaration.span) for run in runs for entry in run.entries}
     files = {path for path, _ in places}
-    counted = f"{len(places)} declaration{'s' * (len(places) != 1)} in {len(files)} file{'s' * (len(files) != 1)}"
-    return f"{counted}, {len(findings)} contradiction{'s' * (len(findings) != 1)}."
+    said = f"{counted(len(places), 'declaration')} in {counted(len(files), 'file')}"
+    return f"{said}, {counted(len(findings), 'contradiction')}."

@@ -63,7 +63,7 @@ def _number(source: SourceText, row: int) -> str:
 
 
 def _row(source: SourceText, span: Span, row: int, gutter: int) -> Iterator[OutputLine]:
-    line = _shown_line(source, row)
+    line = shown_line(source, row)
     marked = span.row <= row <= span.end_row
     low, high = _columns(source, line, span, row) if marked else (0, 0)
     text, start, size = _cut(line, low, high)
@@ -72,7 +72,7 @@ def _row(source: SourceText, span: Span, row: int, gutter: int) -> Iterator[Outp
         yield (" " * gutter + " | ", "gutter"), (" " * start + "^" * max(size, 1), "caret")
 
 
-def _shown_line(source: SourceText, row: int) -> str:
+def shown_line(source: SourceText, row: int) -> str:
     """A row as its author wrote it: in notebooks, lines like ``!cmd`` are masked."""
     line = source.line(row)
     if source.cell_of(row) is None:

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from ..model import EditRefused, Finding, Fix, Place, Span
 from ..outcome import Declaration, Report, RunMove, RunReport
-from . import TextEdit
 from .outcomes import FindingState, outcomes
 from .places import Places
 from .tally import in_order, settled, tally
@@ -133,11 +132,7 @@ def _fix(fix: Fix, places: Places) -> Json:
         edits = places.edits_of(fix)
     except EditRefused as error:
         return out | {"edits": [], "refused": str(error)}
-    return out | {"edits": [_edit(edit, places) for edit in edits]}
-
-
-def _edit(edit: TextEdit, places: Places) -> Json:
-    return {**_where(edit.path, edit.span, places), "content": edit.content}
+    return out | {"edits": [{**_where(edit.path, edit.span, places), "content": edit.content} for edit in edits]}
 
 
 def _declaration(each: Declaration, places: Places) -> Json:
@@ -194,8 +189,8 @@ def _summary(report: Report) -> Json:
         "fixable_unsafe": numbers.fixable_unsafe,
         "applied": numbers.applied,
         "remaining": len(report.remaining),
-        "by_code": _counts(numbers.by_code),
-        "by_applicability": _counts(numbers.by_applicability),
+        "by_code": {**numbers.by_code},
+        "by_applicability": {**numbers.by_applicability},
         "files_seen": report.files_seen,
         "files_parsed": report.files_parsed,
         "files_changed": len(report.changes),
@@ -206,7 +201,3 @@ def _summary(report: Report) -> Json:
             {"filename": run.path, "row": run.row, "regime": run.after} for run in report.moves if run.is_left
         ],
     }
-
-
-def _counts(counts: Mapping[str, int]) -> dict[str, Json]:
-    return {**counts}

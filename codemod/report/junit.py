@@ -60,8 +60,7 @@ def _case(group: str, name: str) -> Element:
 def _finding(each: Outcome, places: Places) -> Element:
     finding = each.finding
     rule = f"{finding.code} {finding.name}"
-    column = places.locate(finding.path, finding.span.row, finding.span.column)[2]
-    where = f"{places.shown(finding.path, finding.span)}:{column}"
+    where = places.start(finding.path, finding.span)
     case = _case(finding.path, f"{rule} at {where}")
     case.set("file", _text(places.path(finding.path)))
     case.set("line", str((places.rows(finding.path, finding.span) or (1,))[0]))

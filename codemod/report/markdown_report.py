@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..model import Applicability, Finding, Fix
 from ..outcome import Report
@@ -59,7 +59,8 @@ def to_markdown(report: Report, places: Places, advice: Advice | None = None, *,
     tail = _commands(report, advice)
     room = limit - len(head) - len(tail) - 200
     fixes = _filled("", [*_fixes(report, urls, places)], room // 2, "change")
-    left = _filled(_left_title(report), [*_left(report, urls, places, advice)], (room - len(fixes)) // 2, "finding")
+    title = "### Left as it is" if report.changes else "### Findings"
+    left = _filled(title, [*_left(report, urls, places, advice)], (room - len(fixes)) // 2, "finding")
     trouble = _filled(
         "### Skipped or failed", [*_trouble(report, places)], (room - len(fixes) - len(left)) // 3, "entry"
     )
@@ -131,28 +132,16 @@ def _numbers(report: Report) -> str:
 def _fixes(report: Report, urls: dict[str, str], places: Places) -> Iterator[str]:
     """One block per fix and file; the first of a file begins with its name."""
     counts = {change.path: line_counts(change) for change in report.changes}
-    groups: dict[tuple[str, str, Fix], list[Finding]] = {}
+    groups: dict[tuple[str, str, Fix], list[tuple[Finding, Fix]]] = {}
     for finding, fix in sorted(settled(report), key=lambda pair: (pair[0].path, pair[0].code, pair[0].span)):
-        groups.setdefault((finding.path, finding.code, _without_edits(fix)), []).append(finding)
+        groups.setdefault((finding.path, finding.code, replace(fix, edits=())), []).append((finding, fix))
     path_before = None
-    others = _others(report)
-    for (path, _, fix), findings in groups.items():
-        heading = "" if path == path_before else f"### {code(places.prefix + path)}{_changed(counts.get(path))}\n\n"
+    for (path, _, fix), pairs in groups.items():
+        changed = " +{} -{}".format(*counts[path]) if path in counts else ""
+        heading = "" if path == path_before else f"### {code(places.prefix + path)}{changed}\n\n"
         path_before = path
-        elsewhere = sorted({other for finding in findings for other in others.get((finding, fix), ()) if other != path})
-        yield heading + _fix(fix, findings, elsewhere, urls, places)
-
-
-def _without_edits(fix: Fix) -> Fix:
-    return Fix(fix.name, fix.message, fix.applicability, ())
-
-
-def _others(report: Report) -> dict[tuple[Finding, Fix], set[str]]:
-    return {(finding, _without_edits(fix)): {edit.path for edit in fix.edits} for finding, fix in settled(report)}
-
-
-def _changed(counts: tuple[int, int] | None) -> str:
-    return "" if counts is None else f" +{counts[0]} -{counts[1]}"
+        elsewhere = sorted({edit.path for _, each in pairs for edit in each.edits} - {path})
+        yield heading + _fix(fix, [finding for finding, _ in pairs], elsewhere, urls, places)
 
 
 def _fix(fix: Fix, findings: Sequence[Finding], elsewhere: Sequence[str], urls: dict[str, str], places: Places) -> str:
@@ -188,10 +177,6 @@ def _more(number: int, noun: str) -> list[str]:
 
 
 # --- findings ---------------------------------------------------------------------------------------------------------
-
-
-def _left_title(report: Report) -> str:
-    return "### Left as it is" if report.changes else "### Findings"
 
 
 def _left(report: Report, urls: dict[str, str], places: Places, advice: Advice) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from ..outcome import MoveState, RunMove
 from .frame import OutputLine
 from .printable import printable
+from .tally import counted
 
 Where: TypeAlias = "Callable[[str, int], str]"
 """Path and row of a document to what a reader sees."""
@@ -129,8 +130,7 @@ def _count(moves: Sequence[RunMove], target: str) -> OutputLine:
     counts = [(left, "left")]
     counts += [(sum(each.state is state for each in moves), word) for state, word in COUNTED.items()]
     parts = ", ".join(f"{number} {word}" for number, word in counts if number)
-    runs = f"{len(moves)} run{'s' * (len(moves) != 1)}"
-    return ((f"{target}: {runs}: {parts}.", "bad" if left else "good"),)
+    return ((f"{target}: {counted(len(moves), 'run')}: {parts}.", "bad" if left else "good"),)
 
 
 def cells_of(each: RunMove, where: Where) -> tuple[str, ...]:

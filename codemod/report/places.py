@@ -55,10 +55,15 @@ class Places:
         """``path:row``, or ``path:cell 3:row``, on one line, for people."""
         return self.at(path, span.row)
 
-    def at(self, path: str, row: int) -> str:
-        """The same of a row."""
-        cell, row, _ = self.locate(path, row)
-        return printable(f"{self.prefix}{path}:{row}" if cell is None else f"{self.prefix}{path}:cell {cell}:{row}")
+    def at(self, path: str, row: int, column: int | None = None) -> str:
+        """The same of a row, with the column where one is given."""
+        cell, row, shown = self.locate(path, row, column or 1)
+        parts = [f"{self.prefix}{path}", *([f"cell {cell}"] if cell is not None else []), row]
+        return printable(":".join(map(str, parts if column is None else [*parts, shown])))
+
+    def start(self, path: str, span: Span) -> str:
+        """``path:row:column`` of where a span begins."""
+        return self.at(path, span.row, span.column)
 
 
 def _bytes(path: str) -> bytes:

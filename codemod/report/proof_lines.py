@@ -8,6 +8,7 @@ from ..model import Finding, Fix
 from ..observed.comparing import Comparison, raising
 from .frame import OutputLine
 from .printable import printable
+from .tally import counted
 
 HEADINGS = ("", "before", "after", "")
 TakenOut = Sequence[tuple[Finding, Fix, Comparison]]
@@ -69,8 +70,7 @@ def _why(comparison: Comparison) -> str:
         one, other = comparison.before.training.losses[step], comparison.after.training.losses[step]
         return f"with it the loss of step {step + 1} is {_number(other)} instead of {_number(one)}"
     died = comparison.after.error or comparison.after.ended
-    steps = comparison.after.steps
-    return f"with it the run ends after {steps} step{'s' if steps != 1 else ''}: {died}"
+    return f"with it the run ends after {counted(comparison.after.steps, 'step')}: {died}"
 
 
 def _number(value: float | None) -> str:
@@ -86,5 +86,5 @@ def _closing(comparison: Comparison) -> str:
     said = "Nothing raises after the fixes." if before else "Nothing raised before the fixes, and nothing after them."
     if comparison.after.ended != "steps":
         return said
-    steps = f"{comparison.after.steps} optimizer step{'s' if comparison.after.steps != 1 else ''}"
+    steps = counted(comparison.after.steps, "optimizer step")
     return f"{said} The program was stopped after {steps}; what it does later was not seen."

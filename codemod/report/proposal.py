@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..model import Applicability, EditRefused, Finding, Fix
+from ..model import Applicability, Finding, Fix
 from ..outcome import FileChange
 from ..source.documents import Document
-from ..source.magics import unmask_cell
 from . import SourceOf
 from .diff import unified_diff
-from .frame import OutputLine, frame
+from .frame import OutputLine, frame, shown_line
+from .places import Places
 from .printable import printable
-from .text import heading, place, reason_lines
+from .text import heading, reason_lines
 
 MAX_LINES = 60
 """Lines of a diff that are shown at first."""
@@ -33,7 +33,7 @@ class DiffView:
 
 def heading_lines(finding: Finding, position: str, source_of: SourceOf) -> Iterator[OutputLine]:
     """Where the finding is, what it says, its code, and one line per piece of evidence."""
-    yield (f"[{position}] ", "note"), *heading(finding, source_of(finding.path))
+    yield (f"[{position}] ", "note"), *heading(finding, source_of)
     yield from reason_lines(finding, source_of)
 
 
@@ -70,7 +70,7 @@ def evidence_lines(finding: Finding, source_of: SourceOf) -> Iterator[OutputLine
         yield (("There is no evidence besides the place itself.", "text"),)
     for number, each in enumerate(finding.evidence, start=1):
         source = source_of(each.path)
-        where = place(each.path, source, each.span.row, each.span.column)
+        where = Places(source_of).start(each.path, each.span)
         yield (f"Evidence {number}: ", "note"), (where, "place"), (f" {printable(each.message)}", "text")
         if source is not None:
             yield from frame(source, each.span)
@@ -97,15 +97,12 @@ def _diff(before: Document, after: Document) -> Iterator[str]:
     """A heading with ``=`` for each file or cell that changes, and its hunks."""
     old, new = _parts(before), _parts(after)
     for name in [*old, *(name for name in new if name not in old)]:
-        pair = FileChange("x", _encoded(old.get(name, "")), _encoded(new.get(name, "")))
+        was, is_now = (part.get(name, "").encode("utf-8", "surrogatepass") for part in (old, new))
+        pair = FileChange("x", was, is_now)
         hunks = unified_diff([pair]).decode("utf-8", "surrogatepass").split("\n")[3:-1]
         if hunks:
             yield f"=== {name}"
             yield from hunks
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def _parts(document: Document) -> dict[str, str]:
@@ -114,15 +111,8 @@ def _parts(document: Document) -> dict[str, str]:
     for row in range(1, document.rows + 1):
         cell = document.cell_of(row)
         if cell is not None:
-            parts.setdefault(f"{document.path} cell {cell[0]}", []).append(_unmasked(document.line(row)))
+            parts.setdefault(f"{document.path} cell {cell[0]}", []).append(shown_line(document, row))
         elif document.notebook is None:
             parts.setdefault(document.path, []).append(document.line(row))
     missing = "\n" if document.notebook is not None else ""  # the last row of a cell is stored without its end
     return {name: "\n".join(rows) + (missing if rows[-1] else "") for name, rows in parts.items()}
-
-
-def _unmasked(line: str) -> str:
-    try:
-        return unmask_cell(line)
-    except EditRefused:
-        return line

@@ -134,7 +134,10 @@ def _message(text: str, cell: str = "") -> str:
 
 def _location(path: str, span: Span, run: _Run) -> dict[str, Json]:
     physical: dict[str, Json] = {"artifactLocation": _artifact(path, run.places)}
-    region = _region(span) if kind_of(path) is not FileKind.NOTEBOOK else _notebook_region(path, span, run)
+    region = _region(span)
+    if kind_of(path) is FileKind.NOTEBOOK:
+        rows = run.places.rows(path, span)
+        region = {"startLine": rows[0], "endLine": rows[1]} if rows is not None else {}
     return {"physicalLocation": physical | ({"region": region} if region else {})}
 
 
@@ -146,11 +149,6 @@ def _region(span: Span) -> dict[str, Json]:
     row, column = max(span.row, 1), max(span.column, 1)
     end_row, end_column = max((row, column), (span.end_row, span.end_column))
     return {"startLine": row, "startColumn": column, "endLine": end_row, "endColumn": max(end_column, 1)}
-
-
-def _notebook_region(path: str, span: Span, run: _Run) -> dict[str, Json]:
-    rows = run.places.rows(path, span)
-    return {} if rows is None else {"startLine": rows[0], "endLine": rows[1]}
 
 
 def _evidence(number: int, place: Place, run: _Run) -> Json:
@@ -184,11 +182,10 @@ def _can_be_written(edit: TextEdit) -> bool:
 def _changes(edits: Sequence[TextEdit], places: Places) -> Iterator[Json]:
     for path in sorted({edit.path for edit in edits}):
         mine = sorted((edit for edit in edits if edit.path == path), key=lambda edit: edit.span)
-        yield {"artifactLocation": _artifact(path, places), "replacements": [_replacement(edit) for edit in mine]}
-
-
-def _replacement(edit: TextEdit) -> Json:
-    return {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.content}}
+        made: list[Json] = [
+            {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.content}} for edit in mine
+        ]
+        yield {"artifactLocation": _artifact(path, places), "replacements": made}
 
 
 # --- what went wrong --------------------------------------------------------------------------------------------------

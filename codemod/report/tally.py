@@ -57,9 +57,8 @@ def silenced_counts(report: Report) -> str:
     if not report.silenced:
         return ""
     counts = Counter(each.by.value for each in report.silenced)
-    number = len(report.silenced)
     by = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-    return f"{number} finding{'s' if number > 1 else ''} silenced ({by})"
+    return f"{counted(len(report.silenced), 'finding')} silenced ({by})"
 
 
 def what_was_read(report: Report, hint: str = "") -> str:

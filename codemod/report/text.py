@@ -12,9 +12,10 @@ from typing import TextIO
 
 from ..model import Applicability, Finding, Fix
 from ..outcome import Report, Skipped
-from . import SourceOf, SourceText
+from . import SourceOf
 from .frame import OutputLine, frame
 from .outcomes import silenced_by
+from .places import Places
 from .printable import printable
 from .tally import counted, in_order, regime_told, silenced_counts, tally, what_was_read
 
@@ -122,7 +123,7 @@ def finding_lines(finding: Finding, view: View, *, left: bool = False) -> Iterat
 
     ``left`` says that fixes have been carried out and this finding stayed, so that it needs a reason.
     """
-    yield heading(finding, view.source_of(finding.path))
+    yield heading(finding, view.source_of)
     if view.level == Level.QUIET:
         return
     yield from reason_lines(finding, view.source_of)
@@ -130,9 +131,9 @@ def finding_lines(finding: Finding, view: View, *, left: bool = False) -> Iterat
     yield ()
 
 
-def heading(finding: Finding, source: SourceText | None) -> OutputLine:
+def heading(finding: Finding, source_of: SourceOf) -> OutputLine:
     """Where a finding is, its code and what it says."""
-    at = place(finding.path, source, finding.span.row, finding.span.column)
+    at = Places(source_of).start(finding.path, finding.span)
     rule = printable(f" {finding.code} {finding.name} ")
     return (at, "place"), (rule, "rule"), (printable(finding.message), "text")
 
@@ -143,17 +144,8 @@ def reason_lines(finding: Finding, source_of: SourceOf) -> Iterator[OutputLine]:
     if source is not None:
         yield from frame(source, finding.span)
     for each in finding.evidence:
-        where = place(each.path, source_of(each.path), each.span.row)
+        where = Places(source_of).shown(each.path, each.span)
         yield ("  = because: ", "note"), (f"{where} {printable(each.message)}", "text")
-
-
-def place(path: str, source: SourceText | None, row: int, column: int | None = None) -> str:
-    """``path:row:column``, or ``path:cell 3:row:column`` with the row inside the cell."""
-    cell = source.cell_of(row) if source is not None else None
-    parts = [printable(path), *([f"cell {cell[0]}", str(cell[1])] if cell else [str(row)])]
-    if column is not None and source is not None:
-        column = source.shown_column(row, column)
-    return ":".join(parts if column is None else [*parts, str(column)])
 
 
 def _fix_lines(finding: Finding, view: View, left: bool) -> Iterator[OutputLine]:
@@ -209,7 +201,7 @@ def trouble_lines(report: Report, view: View) -> Iterator[OutputLine]:
         yield ((f"Silenced ({len(report.silenced)}):", "place"),)
         for each in report.silenced:
             finding = each.finding
-            at = place(finding.path, view.source_of(finding.path), finding.span.row, finding.span.column)
+            at = Places(view.source_of).start(finding.path, finding.span)
             yield (("  ", "text"), (at, "place"), (printable(f" {finding.code} {silenced_by(each)}"), "text"))
         yield ()
     if report.failed_rules:
