@@ -74,11 +74,15 @@ def _made_by(question: Trace[Autocast], module: ModuleNames, context: ast.expr) 
     if not found and target is not None:
         around = _around_yields(target.module, target.node)
         found = [item for each in around for item in question.of(target.module, each)]
+    elif not found and isinstance(context, ast.Call) and not (context.args or context.keywords):
+        named = question.of(module, context.func) if may_be_autocast(context.func) else ()
+        found = [item for item in named if item.form in ("reference", "partial")]
     return found or None
 
 
 MADE: Domain[Autocast] = Domain(_made_by, lambda _question, _module, _node, _why: ())
-"""The autocasts that a context manager can be: made in place, held by a name, or made by a helper function."""
+"""The autocasts that a context manager can be: made in place, held by a name, or made by a helper function, or by a
+name of the class (`autocast = torch.cuda.amp.autocast if fp16 else nullcontext`)."""
 
 
 def entries_of(project: Project, region: Autocast) -> Sequence[Entry]:

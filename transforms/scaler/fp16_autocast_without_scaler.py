@@ -47,6 +47,7 @@ from ...codemod.torch.accelerators import accelerator_at
 from ...codemod.torch.autocast import (
     Autocast,
     autocasts,
+    changes_default,
     dtype_scenarios,
     is_float32_island,
     is_without_gradients,
@@ -108,6 +109,8 @@ def _computes_in_half(project: Project, region: Autocast) -> bool:
 
 def _is_float16(project: Project, region: Autocast) -> bool:
     """Whether it is float16 in each run, or a stated run chooses float16 among dtypes that are all known."""
+    if region.form == "reference":
+        return region.device == "cuda" and not changes_default(project)
     values = {item.value for item in dtype_scenarios(project, region)}
     return values == {FP16} or (all(isinstance(value, Dtype) for value in values) and bool(_chosen(project, region)))
 
