@@ -120,3 +120,175 @@ def test_a_trainer_whose_scaler_is_read_leaves_float16_with_leave(
     assert is_safe or "reads the scaler" in runs["train.py"].why[0].message
     report, _ = moved(tmp_path / "unsafe", all_rules(), files, regime, unsafe=True)
     assert paths_changed(report) == {"train.py"}
+
+
+SEGMENTED = """
+    import lightning as L
+    import torch
+    from torch.nn import functional
+
+
+    class Net(L.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 3, 3)
+
+        def training_step(self, batch, index):
+            return functional.cross_entropy(functional.interpolate(self.conv(batch[0]), scale_factor=2), batch[1])
+
+        def validation_step(self, batch, index):
+            return {"logits": self.conv(batch[0])}
+"""
+OF_LIGHTNING = {
+    "net.py": SEGMENTED,
+    "train.py": 'from lightning.pytorch.cli import LightningCLI\n\nif __name__ == "__main__":\n    LightningCLI()\n',
+    "config.yaml": "trainer:\n  precision: 16-mixed\n  accelerator: gpu\nmodel:\n  class_path: net.Net\n",
+    "run.sh": "python train.py fit --config config.yaml\n",
+}
+OF_HYDRA = {
+    "net.py": SEGMENTED,
+    "train.py": """
+        import hydra
+
+
+        @hydra.main(config_path="conf", config_name="config", version_base=None)
+        def main(config):
+            hydra.utils.instantiate(config.trainer).fit(hydra.utils.instantiate(config.model))
+
+
+        if __name__ == "__main__":
+            main()
+    """,
+    "conf/config.yaml": "trainer:\n  _target_: lightning.Trainer\n  precision: 16-mixed\nmodel:\n  _target_: net.Net\n",
+    "run.sh": "python train.py\n",
+}
+WRITES = """
+    import numpy as np
+    from lightning.pytorch.callbacks import Callback
+
+
+    class Writes(Callback):
+        def on_validation_batch_end(self, trainer, module, outputs, batch, batch_idx):
+            np.save("out.npy", outputs["logits"]CAST.cpu().numpy())
+"""
+ACCELERATED = """
+    import numpy as np
+    import torch
+    from accelerate import Accelerator
+    IMPORTS
+
+    accelerator = Accelerator(mixed_precision="fp16")
+    head = torch.nn.Linear(4, 4).to(accelerator.device)
+    net = torch.nn.Linear(8, 4)
+    net, opt = accelerator.prepare(net, torch.optim.AdamW(net.parameters()))
+    for x in torch.randn(3, 2, 8):
+        with accelerator.autocast():
+            made = head(net(x))
+            loss = made.float().pow(2).mean()
+        accelerator.backward(loss)
+        opt.step()
+        KEPT
+"""
+SHARDS = """
+    import torch
+    from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
+    from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+
+    half = MixedPrecision(param_dtype=torch.float16, reduce_dtype=torch.float16)
+    net = FullyShardedDataParallel(torch.nn.Linear(8, 4).cuda(), mixed_precision=half)
+    opt, scaler = torch.optim.AdamW(net.parameters()), ShardedGradScaler()
+
+
+    def train():
+        for x in torch.randn(3, 2, 8).cuda():
+            made = net(x)
+            scaler.scale(made.float().pow(2).mean()).backward()
+            scaler.step(opt)
+            scaler.update()
+            KEPT
+
+
+    train()
+"""
+ENGINE = """
+    import deepspeed
+    import torch
+
+    net = torch.nn.Linear(8, 4)
+    config = {"train_micro_batch_size_per_gpu": 4, "optimizer": {"type": "Adam"}, "fp16": {"enabled": True}}
+    engine, optimizer, _, _ = deepspeed.initialize(model=net, model_parameters=net.parameters(), config=config)
+    for x in torch.randn(3, 4, 8).cuda():
+        ASKED
+        engine.backward(engine(x).float().pow(2).mean())
+        engine.step()
+"""
+LOADING = """
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+    net = AutoModelForCausalLM.from_pretrained("m"GIVEN)
+    Trainer(net, TrainingArguments("out", bf16=True)).train()
+"""
+CONFIG = """
+    _base_ = "BASE"
+    optim_wrapper = dict(type="AmpOptimWrapper", loss_scale="dynamic", optimizer=dict(type="AdamW"))
+"""
+
+
+def _of(code: str, pins: str = PINS, **changed: str) -> dict[str, str]:
+    for name, text in changed.items():
+        code = code.replace(name, text)
+    return {"train.py": code, "requirements.txt": pins}
+
+
+@pytest.mark.parametrize(
+    ("files", "target", "is_safe"),
+    [
+        ({**OF_LIGHTNING, "requirements.txt": "torch>=2.0\nlightning>=2.2\n"}, "bf16-mixed", False),
+        ({**OF_LIGHTNING, "requirements.txt": PINS}, "bf16-mixed", True),
+        ({**OF_LIGHTNING, "requirements.txt": PINS, "seen.py": WRITES.replace("CAST", "")}, "bf16-mixed", False),
+        ({**OF_LIGHTNING, "requirements.txt": PINS, "seen.py": WRITES.replace("CAST", ".float()")}, "bf16-mixed", True),
+        ({**OF_HYDRA, "requirements.txt": "torch==1.13.1\nlightning>=2.2\n"}, "bf16-mixed", False),
+        ({**OF_HYDRA, "requirements.txt": PINS}, "bf16-mixed", True),
+        (_of(ACCELERATED, IMPORTS="", KEPT="pass"), "bf16-mixed", True),
+        (_of(ACCELERATED, IMPORTS="", KEPT="np.save('a.npy', made.detach().cpu().numpy())"), "bf16-mixed", False),
+        (
+            _of(ACCELERATED, IMPORTS="", KEPT="np.save('a.npy', made.detach().float().cpu().numpy())"),
+            "bf16-mixed",
+            True,
+        ),
+        (_of(ACCELERATED, IMPORTS="import torch_scatter", KEPT="pass"), "bf16-mixed", False),
+        (
+            _of(ACCELERATED, f"{PINS}torch-scatter>=2.1\n", IMPORTS="import torch_scatter", KEPT="pass"),
+            "bf16-mixed",
+            True,
+        ),
+        (_of(ACCELERATED, IMPORTS="from mmcv.ops import RoIAlign", KEPT="pass"), "bf16-mixed", False),
+        (_of(SHARDS, KEPT="pass"), "bf16-mixed", True),
+        (_of(SHARDS, KEPT="print(made.detach().cpu().numpy())"), "bf16-mixed", False),
+        (_of(SHARDS, KEPT="print(made.detach().cpu().numpy())"), "fp32", True),
+        (_of(ENGINE, ASKED="pass"), "bf16-mixed", True),
+        (_of(ENGINE, "deepspeed==0.4.5\n", ASKED="pass"), "bf16-mixed", False),
+        (_of(ENGINE, ASKED="x = x.half() if engine.fp16_enabled() else x"), "bf16-mixed", False),
+        (_of(ENGINE, ASKED="print(engine.fp16_enabled(), engine.bfloat16_enabled())"), "bf16-mixed", True),
+        (_of(ENGINE, ASKED="print(optimizer.cur_scale)"), "fp32", False),
+        (_of(LOADING, GIVEN=""), "fp16-mixed", False),
+        (_of(LOADING, "torch>=2.4\ntransformers>=4.40,<5\n", GIVEN=""), "fp16-mixed", True),
+        (_of(LOADING, GIVEN=", dtype='float32'"), "fp16-mixed", True),
+        ({"config.py": CONFIG.replace("BASE", "mmdet::mask2former/r50.py")}, "bf16-mixed", False),
+        (
+            {"config.py": CONFIG.replace("BASE", "./base.py"), "base.py": "model = dict(type='Net')\n"},
+            "bf16-mixed",
+            True,
+        ),
+        (
+            {"config.py": CONFIG.replace("BASE", "./base.py"), "requirements.txt": "mmengine==0.5.0\n"},
+            "bf16-mixed",
+            False,
+        ),
+    ],
+)
+def test_what_runs_beside_a_trainer_s_setting_has_to_fit(
+    files: dict[str, str], target: str, is_safe: bool, tmp_path: Path
+) -> None:
+    report, _ = moved(tmp_path, all_rules(), files, target)
+    assert bool(report.changes) == is_safe

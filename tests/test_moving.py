@@ -37,9 +37,9 @@ TWO_RUNS = {
     "one.sh": f"python one.py {FLAGS}",
     "two.py": CODE,
     "two.sh": f"python two.py {FLAGS}",
-    "requirements.txt": "torch>=2.4\ntransformers>=4.40\n",
+    "requirements.txt": "torch>=2.4\ntransformers>=4.40,<5\n",
 }
-REQUIRED = {"requirements.txt": "torch>=2.4\ntransformers>=4.40\naccelerate>=1.0\n"}
+REQUIRED = {"requirements.txt": "torch>=2.4\ntransformers>=4.40,<5\naccelerate>=1.0\n"}
 TARGET = Target("bf16-mixed", "a test")
 
 
@@ -476,7 +476,7 @@ FLOAT16_WEIGHTS = {
 def test_a_trainer_does_not_move_where_its_switch_loads_float16_weights(
     code: str, line: str, state: MoveState, unsafe: bool, tmp_path: Path
 ) -> None:
-    files = {"train.py": code, "run.sh": line, "requirements.txt": "torch>=2.4\ntransformers>=4.40\npeft>=0.12\n"}
+    files = {"train.py": code, "run.sh": line, "requirements.txt": "torch>=2.4\ntransformers>=4.40,<5\npeft>=0.12\n"}
     report, runs = moved(tmp_path, planted(lambda edit: edit), files, "fp16-mixed", unsafe=unsafe)
     assert runs["run.sh"].state is state
     assert paths_changed(report) == ({"run.sh"} if state is MoveState.MOVED else set())

@@ -189,6 +189,8 @@ class Framework:
     """Any of these: the place computes on a CPU, and no move concerns it."""
     parsed_by_scripts: bool = False
     """Whether its files and flags are the fields of classes, of which the user's own scripts make a parser."""
+    since_by_pins: bool = False
+    """Releases of values are so old that they count only where a manifest names one of ``packages``."""
     scales_loss: bool = True
     """Whether it scales the loss itself in float16; a mere choice of dtypes does not."""
     origin: str = field(default="", compare=False)

@@ -36,9 +36,7 @@ TOP_LEVEL_EXTRAS = (
     "packages",
     "sources",
     "on_cpu",
-    "parsed_by_scripts",
-    "scales_loss",
-    "notes",
+    *("parsed_by_scripts", "scales_loss", "since_by_pins", "notes"),
 )
 _COMPARED = re.compile(r"(any |all )?(\S+) (==|!=|is) (.+)")
 _LISTED = re.compile(r"(any |all )?(\S+) (not in|in) \[(.*)\]")
@@ -111,6 +109,7 @@ class _Reader:
             on_cpu=self._conditions(top.get("on_cpu"), "on_cpu"),
             parsed_by_scripts=self._truth(top.get("parsed_by_scripts"), "parsed_by_scripts"),
             scales_loss=self._truth(top.get("scales_loss", True), "scales_loss"),
+            since_by_pins=self._truth(top.get("since_by_pins"), "since_by_pins"),
             origin=self._origin,
         )
         self._check_names(framework, names)

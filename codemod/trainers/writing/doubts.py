@@ -18,6 +18,7 @@ from ..reading.handed import handed_to
 from ..reading.known_readers import HANDED_FILES, reader_is_known
 from ..reading.program_files import file_named, files_matching, script_of, words_of_script
 from ..reading.recognition import plain_flag
+from ..reading.run_files import BASES
 from ..reading.runs import runs_of
 from ..reading.scopes import CodeOrigin, Scope, TextOrigin
 from ..reading.stated_words import speaks
@@ -55,6 +56,8 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
         return f"{name} may be set by who starts the script, and to another precision"
     for name, path in _set_elsewhere(project, scope):
         return f"{path} sets {name}, which the line is passed, and may state another precision with it"
+    for name in _unseen_bases(project, scope):
+        return f"{name}, which {scope.path} is based on, is not seen here and may need kernels of float16"
     for name in _strays(project, scope, target):
         return f"{name}, which nothing here is known to read, may be this run's and states another precision"
     given = next(_quantizing(scope.command), "") if scope.command is not None else ""
@@ -146,6 +149,15 @@ def _setting(project: Project, name: str) -> Iterator[str]:
     for item in (item for kind in STARTING for item in project.documents(kind, (name,))):
         if any(speaks(match[0]) for match in said.finditer(item.text)):
             yield item.path
+
+
+def _unseen_bases(project: Project, scope: Scope) -> Iterator[str]:
+    """``_base_ = "mmdet::mask2former/..."``: the model and its kernels belong to another package."""
+    module = scope.origin.module if isinstance(scope.origin, CodeOrigin) and scope.kind == "mapping" else None
+    bound = module.module_scope.bindings.get(BASES[0], ()) if module is not None else ()
+    for node in (node for item in bound if item.value is not None for node in ast.walk(item.value)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "::" in node.value:
+            yield node.value
 
 
 def _strays(project: Project, scope: Scope, target: str) -> Iterator[str]:

@@ -262,15 +262,22 @@ def _only_command(scope: Scope, edits: Sequence[Edit]) -> int | None:
 
 def _releases(project: Project, scope: Scope, steps: Sequence[Step]) -> Iterator[Release]:
     """The releases of the trainer that take what is written."""
+    packages = scope.framework.packages
     for step in steps:
-        release = step.key.release(step.value) if step.verb in ("set", "put", "add") else None
-        packages = scope.framework.packages
-        today = step.key.release(step.setting.value or "") if step.setting is not None else None
+        key, value = step.key, step.value
+        if step.verb == "rename":  # a section, of which the switch is on
+            key = next((item for item in scope.framework.keys if item.name == f"{value}.enabled"), key)
+            value = "true"
+        release = key.release(value) if step.verb in ("set", "put", "add", "rename") else None
+        today = key.release(step.setting.value or "") if step.setting is not None else None
         if release is not None and packages and (today is None or Version(today) < Version(release)):
-            named = next((item for item in packages if allowed(project, item, scope.path) is not None), packages[0])
+            stated = next((item for item in packages if allowed(project, item, scope.path) is not None), None)
+            if stated is None and scope.framework.since_by_pins:
+                continue
+            named = stated or packages[0]
             programs = list(_programs_of(project, scope))
             if not programs or not all(is_newer_anyway(project, item, named, release) for item in programs):
-                yield Release(named, release, scope.path, f"{step.key.name}: {step.value}")
+                yield Release(named, release, scope.path, f"{key.name}: {value}")
 
 
 def _programs_of(project: Project, scope: Scope) -> Iterator[ModuleNames]:

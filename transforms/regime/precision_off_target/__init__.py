@@ -23,8 +23,10 @@ line names the file, no code loads it, no parser defines the option, and it is n
 Or `torch.cuda.amp.autocast` is given a dtype and no manifest excludes torch before 1.10.
 
 Or the run has what does not fit the other dtype for certain: a dtype that the region's switch picks, a branch for the
-old dtype alone, an array of a tensor that may become bfloat16, `interpolate` where a torch before 2.1 is allowed,
-`cur_scale` of DeepSpeed's optimizer for float16, a model or VAE that overflows in float16.
+old dtype alone, an array or an FFT of a tensor that may become bfloat16, positions counted in its dtype, `interpolate`
+where a torch before 2.1 is allowed, kernels of other packages (`torch_scatter`, `mmcv.ops`) or of a base configuration
+that is not seen, `cur_scale` and `fp16_enabled()` of DeepSpeed, a model or VAE that overflows in float16, a bfloat16
+checkpoint that transformers 5 loads as it is saved.
 
 Or a variable names the file on a launch line (`recipes/${task}.yaml`); the line asks for quantized weights
 (`--bits 4`); or weights that are 16 bits wide become float32, which takes twice the memory (`precision="bf16-true"` to

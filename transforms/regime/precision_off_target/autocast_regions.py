@@ -334,7 +334,7 @@ def _doubted_scaling(project: Project, region: TrainingRegion) -> str:
     """Where the scaler that float16 needs here is only written with leave: the region may not go without it."""
     step = training_step(project, region.autocast)
     added = fix(project, step) if step is not None and not scales_somehow(project, step.module) else None
-    if added is None or step is None or added.applicability is Applicability.SAFE:
+    if added is None or step is None or added.applicability is not Applicability.UNSAFE:
         return ""
     return f"{step.module.path}:{step.backward.lineno} {ast.unparse(step.backward)} gets its scaler with leave only"
 

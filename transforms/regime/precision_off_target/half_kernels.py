@@ -6,32 +6,39 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Place
-from ....codemod.purpose.imports import connected_modules, imported_modules
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.purpose.files import purpose_of
+from ....codemod.purpose.imports import connected_modules, reached_from
+from ....codemod.purpose.runs import project_folder
+from ....codemod.python.names import ModuleNames, modules_with, names_of
 from ....codemod.source.facts import memo
 from ....codemod.source.project import Project
 
 HALF_ONLY = {"tinycudann": "tiny-cuda-nn computes and returns float16"}
 """Packages whose kernels have no bfloat16 version."""
 BUILDS = ("CUDAExtension", "cpp_extension")
+BUILDING = ("from_cfg", "build_from_cfg", "LightningCLI", "instantiate", "instantiate_from_config", "import_module")
+"""Calls that build what a configuration file names."""
+MODELS = ("LightningModule", "BaseModel", "register_module", "Module")
 MAX_MODULES = 200
 
 
 @memo
 def half_only_kernel(project: Project, module: ModuleNames) -> Place | None:
     """Where ``module``, or what its run imports, takes in such kernels; None when it does not."""
-    seen = dict.fromkeys(connected_modules(project, module))
-    waiting = list(seen)
-    while waiting and len(seen) <= MAX_MODULES:
-        current = waiting.pop(0)
-        place = _imported_here(project, current)
-        if place is not None:
-            return place
-        for other in imported_modules(project, current):
-            if other not in seen:
-                seen[other] = None
-                waiting.append(other)
-    return None
+    places = (_imported_here(project, item) for item in used_by_runs(project, module))
+    return next((place for place in places if place is not None), None)
+
+
+@memo
+def used_by_runs(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
+    """What runs of ``module`` may use: what it imports, and the models beside it where classes are built by name."""
+    behind = reached_from(project, connected_modules(project, module), MAX_MODULES)
+    if not any(name in item.calls_by_name for item in behind for name in BUILDING):
+        return behind
+    root = project_folder(project, module.path)
+    named = (item for item in modules_with(project, MODELS) if item.path.startswith(root))
+    built = tuple(item for item in named if not purpose_of(item.path).is_left_alone)
+    return reached_from(project, (*behind, *built), MAX_MODULES)
 
 
 def _imported_here(project: Project, module: ModuleNames) -> Place | None:

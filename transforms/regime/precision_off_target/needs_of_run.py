@@ -8,35 +8,55 @@ from collections.abc import Iterator
 from ....codemod.proof.needed_today import is_newer_anyway
 from ....codemod.proof.needs import Known, Need, Release
 from ....codemod.purpose.files import purpose_of
-from ....codemod.purpose.imports import connected_modules, reached_from
 from ....codemod.purpose.targets import compute_dtype
-from ....codemod.python.names import FunctionNode, ModuleNames
+from ....codemod.python.names import FunctionNode, ModuleNames, resolve
 from ....codemod.python.paths import guards, name_parts
 from ....codemod.python.reach import reached
+from ....codemod.releases.pins import allowed
 from ....codemod.source.facts import memo
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts
-from ....codemod.torch.dtypes import BF16, FP16, TORCH_DTYPES
+from ....codemod.torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES
 from ....codemod.torch.tables.kernels import WORKS_SINCE
-from .unknown_arrays import array_of_steps
+from ....codemod.trainers.reading.declarations import scopes_of
+from ....codemod.trainers.reading.loads import Load, loads_in
+from ....codemod.trainers.reading.trained_loads import ADAPTED
+from .half_kernels import used_by_runs
+from .unknown_arrays import array_of_steps, array_of_trainers
 
 LATE = ("interpolate", "upsample", "Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d")
 LATE_SINCE = WORKS_SINCE["interpolate", "cuda", "bfloat16"]
 """The release of torch that brought the bfloat16 kernels of these calls."""
 SCALE = "cur_scale"
 """What DeepSpeed's optimizers for float16 have; that for bfloat16 does not (`runtime/bf16_optimizer.py`)."""
+ASKED, OTHER = "fp16_enabled", "bfloat16_enabled"
+"""What DeepSpeed's engine answers."""
+KERNELS_SINCE = {"torch_scatter": ("torch-scatter", "2.1")}
+"""Packages with compiled kernels, and the release whose kernels take bfloat16."""
+DOUBTED = ("mmcv.ops", "spconv", "torchsparse", "MinkowskiEngine")
+"""Packages whose kernels are compiled for float32 and float16, some of them for bfloat16 (traveller59/spconv#728)."""
+AS_SAVED = "5.0"
+"""The release of transformers that loads weights in the dtype of their checkpoint if none is asked for."""
 OVERFLOWING = "StableDiffusionXL"
 """How the names of pipelines begin whose VAE overflows in float16 (huggingface/diffusers#4038)."""
-MAX_MODULES = 200
 
 
 @memo
 def needs_of_run(project: Project, module: ModuleNames) -> tuple[Need, ...]:
     """The needs of what ``module`` runs, on the way to the project's target."""
     wanted = compute_dtype(project.target)
-    behind = reached_from(project, connected_modules(project, module), MAX_MODULES) if wanted in (BF16, FP16) else ()
-    behind = tuple(item for item in behind if not purpose_of(item.document.path).is_left_alone)
-    return tuple(_of_bf16(project, module, behind) if wanted == BF16 else _of_fp16(behind))
+    behind = tuple(item for item in used_by_runs(project, module) if not purpose_of(item.path).is_left_alone)
+    found = _of_bf16(project, module, behind) if wanted == BF16 else _of_fp16(project, behind) if wanted == FP16 else ()
+    return (*found, *(_of_deepspeed(behind) if wanted in (BF16, FP32) else ()))
+
+
+def _of_deepspeed(behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
+    for item in behind:
+        for node in item.attribute_loads.get(SCALE, ())[:1]:
+            yield Known(False, f"{item.path}:{node.lineno} reads {SCALE}, which DeepSpeed has for float16")
+        if ASKED in item.attribute_loads and OTHER not in item.attribute_loads:
+            line = item.attribute_loads[ASKED][0].lineno
+            yield Known(False, f"{item.path}:{line} asks {ASKED}(), and nothing there asks {OTHER}()")
 
 
 def _of_bf16(project: Project, module: ModuleNames, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
@@ -45,11 +65,23 @@ def _of_bf16(project: Project, module: ModuleNames, behind: tuple[ModuleNames, .
     if late and not is_newer_anyway(project, module, "torch", LATE_SINCE):
         yield Release("torch", LATE_SINCE, module.path, f"a bfloat16 kernel for {late}")
     for item in behind:
-        array = array_of_steps(project, item)
+        array = array_of_steps(project, item) or array_of_trainers(project, item)
         if array is not None:
             yield Known(False, f"{array.path}:{array.span.row} {array.message}")
-        for node in item.attribute_loads.get(SCALE, ())[:1]:
-            yield Known(False, f"{item.path}:{node.lineno} reads {SCALE}, which DeepSpeed has for float16")
+        yield from _of_kernels(item)
+
+
+def _of_kernels(module: ModuleNames) -> Iterator[Need]:
+    """The compiled kernels of other packages."""
+    for binding in module.imports:
+        name = f"{binding.qualified or ''}."
+        for package, (distribution, since) in KERNELS_SINCE.items():
+            if name.startswith(f"{package}."):
+                yield Release(distribution, since, module.path, f"bfloat16 kernels of {package}")
+        doubted = next((item for item in DOUBTED if name.startswith(f"{item}.")), "")
+        if doubted:
+            line = getattr(binding.node, "lineno", 1)
+            yield Known(False, f"{module.path}:{line} not all kernels of {doubted} take bfloat16")
 
 
 def _is_of_model(project: Project, behind: tuple[ModuleNames, ...], module: ModuleNames, call: ast.Call) -> bool:
@@ -67,12 +99,27 @@ def _stands_in_class(module: ModuleNames, node: ast.AST) -> bool:
     return any(isinstance(above, ast.ClassDef) for above in module.ancestors(node))
 
 
-def _of_fp16(behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
+def _of_fp16(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
+    sharded = any(scope.framework.id == "deepspeed" for scope in scopes_of(project))
     for item in behind:
+        load = next(_as_saved(project, item), None) if not sharded else None
+        if load is not None:
+            where = f"{item.path}:{load.call.lineno}"
+            yield Known(False, f"{where} loads bfloat16 weights as they are saved from transformers {AS_SAVED} on")
         is_xl = any(name.startswith(OVERFLOWING) for name in item.name_loads)
         for call in item.calls_by_name.get("to", ()) if is_xl else ():
             if _narrows_vae(item, call):
                 yield Known(False, f"{item.path}:{call.lineno} casts the VAE of SDXL, which overflows in float16")
+
+
+def _as_saved(project: Project, module: ModuleNames) -> Iterator[Load]:
+    """The loads without a dtype that are trained as a whole: no scaler unscales bfloat16 gradients."""
+    versions = allowed(project, "transformers", module.path)
+    is_old = versions is not None and not versions.may_reach(AS_SAVED)
+    for load in loads_in(project, module) if not is_old and not any(map(module.name_loads.get, ADAPTED)) else ():
+        is_bare = load.node is None and load.given.complete
+        if is_bare and (resolve(project, module, load.call.func) or "").startswith("transformers.AutoModel"):
+            yield load
 
 
 def _narrows_vae(module: ModuleNames, call: ast.Call) -> bool:

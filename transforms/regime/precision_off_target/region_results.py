@@ -19,6 +19,7 @@ from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
+from ....codemod.torch.scaler_edits.needs_of_disabling import SHARDED
 from ....codemod.torch.tables.kernels import FLOAT16_ALONE
 from .inner_code import Inner, inner_code, loads_of
 from .narrowed import call_name, is_narrowed, loses
@@ -96,6 +97,22 @@ def block_of_steps(project: Project, module: ModuleNames) -> Block:
         item for owner in classes for item in owner.body if isinstance(item, FunctionNode) and item.name in STEPS
     ]
     return tuple((module, statement) for method in methods for statement in method.body)
+
+
+def block_of_trainers(module: ModuleNames) -> Block:
+    """What stands under ``accelerator.autocast()`` or ``fabric.autocast()``; where FSDP shards a model, all."""
+    if any((module.qualified(call.func) or "").endswith(SHARDED) for call in module.calls):
+        functions = module.of_type(ast.FunctionDef)
+        return tuple((module, statement) for function in functions for statement in function.body)
+    blocks = [item for item in module.of_type(ast.With) if any(_is_of_trainer(module, each) for each in item.items)]
+    return tuple((module, statement) for block in blocks for statement in block.body)
+
+
+def _is_of_trainer(module: ModuleNames, item: ast.withitem) -> bool:
+    """``accelerator.autocast()``; torch's own is a region."""
+    func = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
+    is_named = isinstance(func, ast.Attribute) and func.attr == "autocast"
+    return is_named and func is not None and not (module.qualified(func) or "").startswith("torch.")
 
 
 class _Spread:

@@ -9,6 +9,7 @@ from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.encounters import applications
 from ....codemod.flow.frame import ASSUMED, OUTSIDE, Application
 from ....codemod.flow.lattice import Kind, Value
+from ....codemod.flow.roots import followed_modules
 from ....codemod.flow.ways import are_all_ways, in_way, ways_into
 from ....codemod.half.integer_words import speaks_of_integers
 from ....codemod.model import Place
@@ -21,7 +22,16 @@ from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtypes import HALVES
 from ....codemod.torch.tables.kernels import FLOAT16_ALONE
 from .demanded_halves import demanded_float16
-from .region_results import CONVERTING, Block, arrays_behind, arrays_inside, block_of, block_of_steps, is_conversion
+from .region_results import (
+    CONVERTING,
+    Block,
+    arrays_behind,
+    arrays_inside,
+    block_of,
+    block_of_steps,
+    block_of_trainers,
+    is_conversion,
+)
 from .unproved_results import unproved_use
 
 
@@ -35,7 +45,18 @@ def array_of_steps(project: Project, module: ModuleNames) -> Place | None:
     return project.memo(_array, block_of_steps(project, module))
 
 
+def array_of_trainers(project: Project, module: ModuleNames) -> Place | None:
+    """An array of what runs under ``accelerator.autocast()``, or of what FSDP gives in its own dtype."""
+    return project.memo(_array_made, block_of_trainers(module))
+
+
 def _array(project: Project, block: Block) -> Place | None:
+    made = project.memo(_array_made, block) or _inside(project, block)
+    return made or unproved_use(project, block, arrays_behind(project, block))
+
+
+def _array_made(project: Project, block: Block) -> Place | None:
+    """The first array of what a block computes or uses."""
     own = {statement for _, statement in block}
     used = (part for part in reached(project, block).parts if part not in own)
     arrays = arrays_behind(project, block)
@@ -50,17 +71,25 @@ def _array(project: Project, block: Block) -> Place | None:
             continue
         if any(_may_be_half(each) for each in _values(project, item, given, value)):
             return _place(item.module, given)
+    followed = set(followed_modules(project))
+    unseen = next(((module, call) for call, module in behind.items() if module not in followed), None)
+    if unseen is not None:
+        return _place(unseen[0], _array_of(unseen[1]) or unseen[1])
     passed = ((module, item) for item, module in arrays.passed.items())
-    taken = next((_place(module, item) for module, item in passed if _is_half(project, module, item)), None)
-    return taken or _inside(project, block) or unproved_use(project, block, arrays)
+    return next((_place(module, item) for module, item in passed if _is_half(project, module, item)), None)
+
+
+def _array_of(call: ast.Call) -> ast.expr | None:
+    """What becomes an array: ``x`` of ``x.numpy()`` and of ``np.asarray(x)``."""
+    is_own = isinstance(call.func, ast.Attribute) and call.func.attr == "numpy" and not call.args
+    return call.func.value if isinstance(call.func, ast.Attribute) and is_own else next(iter(call.args), None)
 
 
 def _inside(project: Project, block: Block) -> Place | None:
     """An array that the modules make which a block calls, of what may be 16 bits wide under autocast."""
     arrays = arrays_inside(project, block[0][0], block) if block else None
     for call, module in arrays.conversions.items() if arrays is not None else ():
-        is_own = isinstance(call.func, ast.Attribute) and call.func.attr == "numpy" and not call.args
-        given = call.func.value if isinstance(call.func, ast.Attribute) and is_own else next(iter(call.args), None)
+        given = _array_of(call)
         if given is not None and _may_be_under(project, module, given):
             return _place(module, given)
     passed = arrays.passed.items() if arrays is not None else ()
