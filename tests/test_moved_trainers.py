@@ -292,3 +292,76 @@ def test_what_runs_beside_a_trainer_s_setting_has_to_fit(
 ) -> None:
     report, _ = moved(tmp_path, all_rules(), files, target)
     assert bool(report.changes) == is_safe
+
+
+CHECKED = """
+    import argparse
+
+    import torch
+    from transformers import AutoModel, HfArgumentParser, Trainer, TrainingArguments
+
+    TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
+
+
+    def check(name):
+        if name not in KNOWN:
+            raise ValueError(name)
+
+
+    def main():
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--precision", choices=["fp16", "bf16", "fp32"], default="fp32")
+        args = parser.parse_args()
+        check(args.precision)
+        dtype = TYPES[args.precision]
+        net = torch.nn.Linear(8, 4).cuda()
+        opt, scaler = torch.optim.AdamW(net.parameters()), torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)
+        for x in torch.randn(3, 4, 8).cuda():
+            with torch.autocast("cuda", dtype=dtype):
+                loss = net(x).pow(2).mean()
+            scaler.scale(loss).backward()
+            scaler.step(opt)
+            scaler.update()
+
+
+    main()
+"""
+ASKING = """
+    from transformers import AutoModel, HfArgumentParser, Trainer, TrainingArguments
+
+
+    def main():
+        (args,) = HfArgumentParser((TrainingArguments,)).parse_args_into_dataclasses()
+        TEST
+        Trainer(AutoModel.from_pretrained("m"), args).train()
+
+
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "is_safe"),
+    [
+        (CHECKED.replace("KNOWN", "('fp16', 'fp32')"), "python train.py --precision fp16\n", False),
+        (CHECKED.replace("KNOWN", "('fp16', 'bf16')"), "python train.py --precision fp16\n", True),
+        (CHECKED.replace("KNOWN", "('gelu', 'relu', 'fp16x')"), "python train.py --precision fp16\n", True),
+        (
+            ASKING.replace("TEST", "assert args.fp16, 'kernels of float16'"),
+            "python train.py --output_dir o --fp16\n",
+            False,
+        ),
+        (ASKING.replace("TEST", "assert args.fp16 or args.bf16"), "python train.py --output_dir o --fp16\n", True),
+        (
+            ASKING.replace("TEST", "if args.bf16 and args.no_cuda:\n            raise ValueError('no GPU')"),
+            "python train.py --output_dir o --fp16\n",
+            True,
+        ),
+    ],
+)
+def test_a_check_that_stops_at_the_new_value_holds_the_run_back(
+    code: str, line: str, is_safe: bool, tmp_path: Path
+) -> None:
+    files = {"train.py": code, "run.sh": line, "requirements.txt": PINS}
+    report, _ = moved(tmp_path, all_rules(), files, "bf16-mixed")
+    assert paths_changed(report) == ({"run.sh"} if is_safe else set())

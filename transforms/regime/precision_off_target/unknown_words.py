@@ -7,12 +7,13 @@ would compute beside weights and inputs of another dtype.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.targets import compute_dtype
-from ....codemod.python.names import ModuleNames, last_name, names_of, string_of
+from ....codemod.python.functions import called_function
+from ....codemod.python.names import ModuleNames, last_name, modules_at, string_of
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS
 from ....codemod.torch.dtypes import BF16, FP16, HALVES, Dtype, as_dtype
@@ -20,8 +21,11 @@ from ....codemod.trainers.framework import FAMILIES
 from ....codemod.trainers.reading.run_members import Run
 from ....codemod.trainers.reading.runs import runs_of
 from ....codemod.trainers.writing.moves import Move
+from .half_kernels import used_by_runs
+from .training_autocasts import training_regions
 
 FAMILY = {BF16: "bf16", FP16: "fp16"}
+PRESENT = {"bf16": BF16, "fp16": FP16}
 OF_CHECKPOINT = "loads the weights without a dtype: in float32, or as their checkpoint has them"
 _Choice: TypeAlias = ast.If | ast.IfExp
 SPELLED = {"torch.float16": FP16, "torch.half": FP16, "torch.bfloat16": BF16}
@@ -30,18 +34,24 @@ SPELLED = {"torch.float16": FP16, "torch.half": FP16, "torch.bfloat16": BF16}
 def moves(project: Project) -> Iterator[Move]:
     """A report for each such choice of a run that computes in the other 16-bit dtype today."""
     wanted = compute_dtype(project.target)
-    if wanted not in HALVES or wanted is None:
+    if wanted is None:
         return
-    present = FP16 if wanted == BF16 else BF16
     seen: set[ast.expr] = set()
+    for region in training_regions(project):
+        known = {_plain(source.key) for knob in region.knobs for source in knob.sources(project)}
+        other = next((item for item in region.values if item in HALVES and item != wanted), None)
+        if known and isinstance(other, Dtype):
+            yield from _refused(project, used_by_runs(project, region.module), known, (other, wanted), seen)
     for run in runs_of(project):
-        if run.winner is None or FAMILIES[run.winner.regime or ""] != FAMILY[present]:
+        present = PRESENT.get(FAMILIES[run.winner.regime or ""]) if run.winner is not None else None
+        if present is None or present == wanted:
             continue
         names = _names_moved(run)
-        for document in project.python_documents_at(run.modules):
-            if purpose_of(document.path).is_left_alone:
+        modules = [*modules_at(project, run.modules)]
+        yield from _refused(project, modules, names, (present, wanted), seen)
+        for module in modules if wanted in HALVES else ():
+            if purpose_of(module.path).is_left_alone:
                 continue
-            module = names_of(project, document)
             for choice, text in _choices(module, names, present, wanted):
                 if choice.test not in seen and not _knows(module, text, wanted):
                     seen.add(choice.test)
@@ -55,7 +65,75 @@ def _names_moved(run: Run) -> set[str]:
     names = {setting.name for setting in member.scope.settings if setting.key.means}
     names |= {setting.key.name for setting in member.scope.settings if setting.key.means}
     names |= {item.source.key for item in member.handed}
-    return {name.rpartition(".")[2].lstrip("-").replace("-", "_") for name in names}
+    return {_plain(name) for name in names}
+
+
+def _plain(name: str) -> str:
+    return name.rpartition(".")[2].lstrip("-").replace("-", "_")
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def _refused(
+    project: Project, modules: Sequence[ModuleNames], names: set[str], dtypes: tuple[Dtype, Dtype], seen: set[ast.expr]
+) -> Iterator[Move]:
+    """A report for each check that lets the present value through and stops at the new one."""
+    passed = _parameters(project, modules, names)
+    for module in modules:
+        raising = (item for item in module.of_type(ast.If) if isinstance(item.body[0], ast.Raise))
+        for node in (*raising, *module.of_type(ast.Assert)):
+            known = names | passed.get(module.scope_of(node).function.node, set())
+            before, after = (_outcome(node.test, known, dtype) for dtype in dtypes)
+            goes_on = isinstance(node, ast.Assert)
+            if before is goes_on and after is (not goes_on) and node.test not in seen:
+                seen.add(node.test)
+                message = f"{ast.unparse(node.test)} stops a run in {dtypes[1].name}; the target is {project.target}"
+                yield Move(module.path, module.document.span(node.test), message)
+
+
+def _parameters(project: Project, modules: Sequence[ModuleNames], names: set[str]) -> dict[ast.AST, set[str]]:
+    """The parameters of functions that are passed one of these settings."""
+    found: dict[ast.AST, set[str]] = {}
+    for module in modules:
+        for call in module.calls:
+            given = [*call.args, *(item.value for item in call.keywords)]
+            if not any(_last(item) in names for item in given):
+                continue
+            target = called_function(project, module, call)
+            for name, value in target.arguments(call).items() if target is not None else ():
+                if target is not None and _last(value) in names:
+                    found.setdefault(target.node, set()).add(name)
+    return found
+
+
+def _outcome(test: ast.expr, names: set[str], dtype: Dtype) -> bool | None:
+    """How a test comes out where the settings say ``dtype``; None where something else decides."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _outcome(test.operand, names, dtype)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        ends = isinstance(test.op, ast.Or)
+        parts = [_outcome(item, names, dtype) for item in test.values]
+        return ends if ends in parts else None if None in parts else not ends
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and _last(test.left) in names:
+        return _comparison(test, dtype)
+    family = PRESENT.get(_last(test) or "")
+    return None if family is None or _last(test) not in names | set(PRESENT) else family == dtype
+
+
+def _comparison(test: ast.Compare, dtype: Dtype) -> bool | None:
+    """``args.precision not in ("fp16", "fp32")``, of words for dtypes."""
+    other = test.comparators[0]
+    words = other.elts if isinstance(other, ast.Tuple | ast.List | ast.Set) else [other]
+    told = [as_dtype(item.value) if isinstance(item, ast.Constant) else None for item in words]  # type: ignore[arg-type]
+    if not any(item in HALVES for item in told) or None in told:
+        return None
+    is_said = dtype in told
+    return is_said if isinstance(test.ops[0], ast.Eq | ast.In) else not is_said
+
+
+# --- choices ----------------------------------------------------------------------------------------------------------
 
 
 def _choices(module: ModuleNames, names: set[str], present: Dtype, wanted: Dtype) -> Iterator[tuple[_Choice, str]]:
