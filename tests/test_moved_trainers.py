@@ -365,3 +365,39 @@ def test_a_check_that_stops_at_the_new_value_holds_the_run_back(
     files = {"train.py": code, "run.sh": line, "requirements.txt": PINS}
     report, _ = moved(tmp_path, all_rules(), files, "bf16-mixed")
     assert paths_changed(report) == ({"run.sh"} if is_safe else set())
+
+
+LOOP = _of(
+    """
+    import torch
+
+    net = torch.nn.Linear(8, 4).cuda()
+    opt, scaler = torch.optim.AdamW(net.parameters()), torch.amp.GradScaler("cuda")
+    for x in torch.randn(3, 4, 8).cuda():
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = net(x).pow(2).mean()
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+    """
+)
+OLD_JOB = {"job.sbatch": "#!/bin/bash\n#SBATCH --gres=gpu:v100:4\nsrun python train.py\n"}
+NEW_JOB = {"new.sbatch": "#!/bin/bash\n#SBATCH --gres=gpu:a100:4\nsrun python train.py\n"}
+
+
+@pytest.mark.parametrize(
+    ("job", "is_safe"),
+    [
+        (OLD_JOB, False),
+        (NEW_JOB, True),
+        ({**OLD_JOB, **NEW_JOB}, True),
+        ({"job.sbatch": "#SBATCH --constraint=v100-32g\nsrun python train.py\n"}, False),
+        ({"job.yaml": "kind: Job\nnodeSelector:\n  cloud.google.com/gke-accelerator: nvidia-tesla-t4\n"}, False),
+        ({"serve.yaml": "kind: Deployment\nnodeSelector:\n  cloud/gke-accelerator: nvidia-tesla-t4\n"}, True),
+        ({"launch.py": "start('train.py', instance_type='ml.g4dn.xlarge')\n"}, False),
+        ({"launch.py": "start('train.py', instance_type='ml.g5.xlarge')\n"}, True),
+    ],
+)
+def test_a_job_on_gpus_without_bfloat16_needs_leave(job: dict[str, str], is_safe: bool, tmp_path: Path) -> None:
+    report, _ = moved(tmp_path, all_rules(), {**LOOP, **job}, "bf16-mixed")
+    assert bool(report.changes) == is_safe

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ....codemod.model import Place
 from ....codemod.proof.inserted import needs_of
-from ....codemod.proof.needs import Need, Release
+from ....codemod.proof.needs import Known, Need, Release
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import training_modules
 from ....codemod.purpose.words import Purpose
 from ....codemod.python.names import names_of
 from ....codemod.releases.pins import allowed
+from ....codemod.source.documents import FileKind
 from ....codemod.source.magics import CONTINUED, MASK
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
@@ -22,6 +25,19 @@ from ....codemod.trainers.writing.moves import Move
 from .half_kernels import half_only_kernel
 from .needs_of_run import needs_of_run
 
+GPUS = re.compile(
+    r"(?:gpu:|nvidia-)(?:tesla[-_]|nvidia[-_])?(?:(?P<old>v100|t4|p100|k80)|[ahl]\d+s?)\b"
+    r"|(?:--constraint|-C)[ =][\"']?(?:\S*\W)?(?:v100|p100|t4)\b(?P<machine>)"
+    r"|(?:\bml\.|instance_type: *)(?:(?P<of_cloud>g4dn|p3|p2)|[gp][456]\w*)\."
+    r"|\"gpuType\": *\"(?:(?P<of_notebook>T4|V100)|[AHL]\d+)\"",
+    re.IGNORECASE,
+)
+"""How jobs ask for GPUs: Slurm, Kubernetes, SageMaker, Colab; the groups are those that lack bfloat16."""
+JOB_KINDS = (FileKind.SHELL, FileKind.YAML, FileKind.TEXT)
+SETTING, MAX_SETTING = "gpuType", 40
+"""What Colab calls the GPU of a notebook."""
+SERVING = "kind: Deployment"
+ASKING = ("gpu:", "nvidia-", "constraint", "instance_type")
 OLD = "its path marks it as outdated"
 SPEAKING = 12
 """Characters of a beginning that others hardly have by chance."""
@@ -41,7 +57,14 @@ def reserved(project: Project, move: Move) -> Move:
     if kernel is not None:
         return move.only_reported(kernel.message, kernel)
     scripts = [*_scripts_of(project, move)]
-    move = replace(move, needs=(*move.needs, *_needs(project, (*(edit.path for edit in move.edits), *scripts))))
+    move = replace(
+        move,
+        needs=(
+            *move.needs,
+            *_needs(project, (*(edit.path for edit in move.edits), *scripts)),
+            *_of_gpus(project, move),
+        ),
+    )
     barred = next(_barred(project, move), None)
     if barred is not None:
         return move.only_reported(f"{barred.path}:{barred.span.row} {barred.message}", barred)
@@ -50,6 +73,49 @@ def reserved(project: Project, move: Move) -> Move:
         return move
     unproved = " and ".join(part for part in (move.unproved, f"the run may use kernels: {maybe.message}") if part)
     return replace(move, unproved=unproved, evidence=(*move.evidence, maybe))
+
+
+# --- GPUs -------------------------------------------------------------------------------------------------------------
+
+
+def _of_gpus(project: Project, move: Move) -> Iterator[Need]:
+    """That no job of the project asks for GPUs without bfloat16, or only in files of other runs beside newer ones."""
+    if compute_dtype(project.target) != BF16:
+        return
+    old, has_newer = project.fact(_gpus_asked_for)
+    for path, row, said in old:
+        if path == move.path or not (has_newer or path.endswith(".ipynb")):
+            yield Known(False, f"{path}:{row} asks for a GPU without bfloat16 ({said})")
+            return
+
+
+def _gpus_asked_for(project: Project) -> tuple[tuple[tuple[str, int, str], ...], bool]:
+    """Where jobs ask for a GPU without bfloat16, and whether others ask for one that has it."""
+    found = [
+        (path, row + text.count("\n", 0, match.start()), match)
+        for path, row, text in _job_texts(project)
+        for match in GPUS.finditer(text)
+    ]
+    old = [item for item in found if any(group is not None for group in item[2].groupdict().values())]
+    return tuple((path, row, match[0].strip("\"'")) for path, row, match in old), len(old) < len(found)
+
+
+def _job_texts(project: Project) -> Iterator[tuple[str, int, str]]:
+    """The texts that ask for machines, and where they begin: job files, what a notebook says of itself, strings of
+    programs that start jobs."""
+    for kind in JOB_KINDS:
+        asking = (item for item in project.documents(kind, ASKING) if SERVING not in item.text)
+        yield from ((item.path, 1, item.text) for item in asking)
+    for document in project.documents(FileKind.NOTEBOOK, (SETTING,)):
+        text = document.notebook.json_text if document.notebook is not None else ""
+        at = text.find(f'"{SETTING}"')
+        yield document.path, 1, text[at : at + MAX_SETTING] if at >= 0 else ""
+    for document in project.python_documents(("ml.",), ("instance_type",)):
+        strings = names_of(project, document).of_type(ast.Constant)
+        yield from ((document.path, item.lineno, item.value) for item in strings if isinstance(item.value, str))
+
+
+# --- pins -------------------------------------------------------------------------------------------------------------
 
 
 def _barred(project: Project, move: Move) -> Iterator[Place]:
