@@ -103,8 +103,7 @@ def _truths(scenario: Scenario) -> Iterator[tuple[str, bool]]:
 
 
 def made_if(project: Project, region: Autocast) -> tuple[ModuleNames, ast.expr] | None:
-    """``amp`` of ``enabled=scaler is not None``, where ``scaler = GradScaler() if amp else None`` made the object, or
-    an ``if`` around it did."""
+    """``amp`` of ``enabled=scaler is not None``, where ``scaler = GradScaler() if amp else None`` made the object."""
     node = region.enabled_node
     if (
         not isinstance(node, ast.Compare)
@@ -158,16 +157,7 @@ def _all_of(question: Trace[Test], module: ModuleNames, parts: Sequence[ast.expr
 def _made(_question: Trace[Made], module: ModuleNames, node: ast.expr) -> Iterable[Made] | None:
     if isinstance(node, ast.IfExp) and _is_nothing(node.orelse):
         return ((module, node.test),)
-    return () if _is_nothing(node) else _made_under(module, node)
-
-
-def _made_under(module: ModuleNames, node: ast.expr) -> Iterable[Made] | None:
-    """``if amp: scaler = GradScaler()`` where it is None otherwise."""
-    above = module.parents.get(node)
-    around = module.parents.get(above) if isinstance(node, ast.Call) and isinstance(above, ast.Assign) else None
-    if not isinstance(around, ast.If) or above not in around.body:
-        return None
-    return ((module, around.test),)
+    return () if _is_nothing(node) else None
 
 
 def _made_under(question: Trace[Made], step: Step, found: Iterable[Made]) -> Iterable[Made]:
