@@ -152,16 +152,23 @@ def _again(
                 yield (module.place(same, "it is entered again here"),)
             if any(may_be_autocast(item) for item in contexts):
                 continue  # off or on, it is what the inner one restores
-        target = called_function(project, module, node) if isinstance(node, ast.Call) and hops < MAX_HOPS else None
-        if target is not None and is_run(project, module, node):
-            here = module.place(node, f"{target.node.name} is called here")
-            passed = target.arguments(node)
-            for way in _through(project, target, list(_held_in(project, module, node, target, held)), hops, seen):
-                yield (here, *way)
-            for given, there in _called_back(project, module, passed, target):
-                for way in _through(project, given, _held_below(given, held), hops, seen):
-                    yield (here, there, *way)
+        if isinstance(node, ast.Call) and hops < MAX_HOPS:
+            yield from _called(project, module, node, held, hops, seen)
         waiting += reversed(list(ast.iter_child_nodes(node)))
+
+
+def _called(
+    project: Project, module: ModuleNames, call: ast.Call, held: Held, hops: int, seen: set[object]
+) -> Iterator[tuple[Place, ...]]:
+    target = called_function(project, module, call)
+    if target is None or not is_run(project, module, call):
+        return
+    here = module.place(call, f"{target.node.name} is called here")
+    for way in _through(project, target, list(_held_in(project, module, call, target, held)), hops, seen):
+        yield (here, *way)
+    for given, there in _called_back(project, module, target.arguments(call), target):
+        for way in _through(project, given, _held_below(given, held), hops, seen):
+            yield (here, there, *way)
 
 
 def _through(
@@ -202,7 +209,7 @@ def _called_back(
 ) -> Iterator[tuple[FunctionTarget, Place]]:
     """The functions that are passed to one that calls them, and where it does."""
     for parameter, value in passed.items():
-        calls = target.module.calls_inside.get((target.node, parameter), ())
+        calls = target.module.calls_inside.get((target.node, parameter), [])
         given = named_function(project, module, value, module.scope_of(value)) if calls else None
         if given is not None:
             yield given, target.module.place(calls[0], f"{given.node.name} is called here")
