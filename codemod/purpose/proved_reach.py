@@ -176,7 +176,7 @@ def _is_for_others(project: Project, module: ModuleNames, function: FunctionNode
 def _is_exported(project: Project, module: ModuleNames, name: str) -> bool:
     """Whether a file outside of tests imports a function by its name, or all that its module has."""
     near = (item for item in modules_with(project, (name,)) if item is not module and not is_test(item.path))
-    return any(name == item.qualified.rpartition(".")[2] for other in near for item in other.imports) or any(
+    return any(name == (item.qualified or "").rpartition(".")[2] for other in near for item in other.imports) or any(
         other.star_imports and not is_test(other.path) for other in importers_of(project, module)
     )
 
