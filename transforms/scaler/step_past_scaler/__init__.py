@@ -9,11 +9,14 @@ times too small, also where a second backward pass adds them to scaled ones. A p
 same optimizer steps a second time with the same gradients, also where the scaler skipped them for inf or NaN.
 `scaler.unscale_(model)` raises `AttributeError: ... has no attribute 'param_groups'`, and a scaler by hand that steps
 what accelerate prepared in float16 `AssertionError: Attempted step but _scale is None`: accelerate has its own scaler.
+`loss.backward()` in place of `engine.backward(loss)` of DeepSpeed in float16 leaves the scaling out, too; from 0.18.3
+on ZeRO raises `RuntimeError: Loss scaling is required for this configuration`.
 
 ## Why
 
 Only `scaler.step` and `scaler.unscale_` divide by the scale, and they divide whatever they find
-(`torch/amp/grad_scaler.py`, PyTorch 2.13). What one backward pass scales, the step of that optimizer has to unscale.
+(`torch/amp/grad_scaler.py`, PyTorch 2.13), as DeepSpeed's optimizers do in float16 (`deepspeed/runtime/engine.py`,
+0.19.6). What one backward pass scales, the step of that optimizer has to unscale.
 
 ## Fix
 
@@ -47,6 +50,7 @@ from ....codemod.torch.scaler_steps import ScalerStep, passes_of
 from ....codemod.torch.scalers import scalers
 from ..given_runs import is_on, steps_of_accelerate
 from .added_gradients import added_gradients
+from .engine_passes import passes_of_engines
 from .passes import calls_named, leads_to, leads_to_backward, owner_of, plain_backwards
 
 HIDING = (
@@ -69,6 +73,8 @@ def check(project: Project) -> Iterator[Finding]:
         found += _of_accelerate(project, scaler)
         if found and is_on(project, scaler):
             yield from found
+    for draft in passes_of_engines(project):
+        yield rule.found(*draft)
 
 
 def _in_function(project: Project, each: ScalerStep) -> Iterator[Finding]:

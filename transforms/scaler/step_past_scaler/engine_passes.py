@@ -1,0 +1,83 @@
+"""Backward passes past the engine of DeepSpeed, which scales a float16 loss in ``engine.backward(loss)`` alone.
+
+Before 0.18.3 a plain pass leaves the scaling out, and the engine's optimizer still divides by the scale; since then
+it raises ``RuntimeError`` under ZeRO (``deepspeed/runtime/engine.py``, ``_backward_post_hook``).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Draft
+from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.purpose.runs import runs_of
+from ....codemod.python.names import ModuleNames, attribute_chain, checked_modules
+from ....codemod.python.paths import function_of, position
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import is_without_gradients
+from ....codemod.torch.dtypes import FP16
+from ....codemod.torch.unscaled_steps import differentiated, stored_in
+
+WITH_OPTIMIZER = ("optimizer", "model_parameters")
+SCALING = ("backward", "scale")
+"""Methods of the engine that scale a loss."""
+
+
+def passes_of_engines(project: Project) -> Iterator[Draft]:
+    """``loss.backward()`` where ``loss`` comes from an engine whose runs are all in float16."""
+    for module in checked_modules(project, ("deepspeed",), ("initialize",), ("backward",)):
+        for made in module.calls_by_name.get("initialize", ()):
+            engine = _engine(module, made)
+            plain = _plain_backward(project, module, made, engine) if engine else None
+            runs = [run for run in runs_of(project, module, made) if run.trains] if plain is not None else []
+            if plain is not None and runs and all(run.by_engine and run.dtypes == {FP16} for run in runs):
+                message = (
+                    f"the loss is not scaled, as in {engine}.backward(loss): DeepSpeed's optimizer divides its "
+                    "gradients by the loss scale, and from 0.18.3 on ZeRO raises RuntimeError"
+                )
+                places = (module.place(made, "DeepSpeed makes the engine here"), runs[0].place)
+                yield Draft.at(module, plain, message, places)
+
+
+def _engine(module: ModuleNames, made: ast.Call) -> str:
+    """What the engine is called: the first of what ``deepspeed.initialize`` gives; empty where nobody knows."""
+    statement = module.statement_of(made)
+    if module.qualified(made.func) != "deepspeed.initialize" or not isinstance(statement, ast.Assign):
+        return ""
+    target = statement.targets[0]
+    first = target.elts[0] if isinstance(target, ast.Tuple | ast.List) and target.elts else None
+    optimized = any(item.arg in WITH_OPTIMIZER for item in made.keywords)
+    named = first is not None and attribute_chain(first) is not None and statement.value is made
+    return ast.unparse(first) if first is not None and named and optimized else ""
+
+
+def _plain_backward(project: Project, module: ModuleNames, made: ast.Call, engine: str) -> ast.Call | None:
+    """The first backward pass of a loss that the engine gave, in a file that has none by the engine."""
+    if any(ast.unparse(item.value) == engine for name in SCALING for item in module.attribute_loads.get(name, ())):
+        return None
+    for call in module.calls_by_name.get("backward", ()):
+        function, loss = function_of(module, call), call.func.value if isinstance(call.func, ast.Attribute) else None
+        same = "." in engine or function is function_of(module, made)
+        plain = isinstance(loss, ast.Name) and not call.args and same
+        if (
+            plain
+            and ast.unparse(loss) in _made_by(module, function, engine, call)
+            and is_reached(project, module, call)
+        ):
+            return call
+    return None
+
+
+def _made_by(module: ModuleNames, function: ast.AST, engine: str, before: ast.Call) -> set[str]:
+    """The variables of a function that gradients flow back from to what the engine gives, before a call."""
+    found: set[str] = set()
+    assigned = (node for node in module.of_type(ast.Assign) if function_of(module, node) is function)
+    for node in sorted(assigned, key=position):
+        inside = [] if is_without_gradients(module, node) else list(differentiated(node.value))
+        called = any(isinstance(item, ast.Call) and ast.unparse(item.func) == engine for item in inside)
+        if position(node) < position(before):
+            read = {item.id for item in inside if isinstance(item, ast.Name)}
+            changed = stored_in(node)
+            found = found | changed if called or read & found else found - changed
+    return found
