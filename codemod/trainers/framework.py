@@ -196,6 +196,11 @@ class Framework:
     origin: str = field(default="", compare=False)
     """The file it was read from."""
 
+    @property
+    def is_of_python_files(self) -> bool:
+        """Whether it is configured by the variables of Python files that a program is passed."""
+        return "module" in self.recognize.mappings
+
     def key(self, name: str) -> Key | None:
         """The key of this canonical name."""
         return next((key for key in self.keys if key.name == name), None)

@@ -126,10 +126,20 @@ def _take_plain(project: Project, growing: _Growing, module: ModuleNames) -> Non
     for call in module.calls_by_name.get("add_argparse_args", ()):
         owner = module.qualified(call.func.value) if isinstance(call.func, ast.Attribute) else None
         growing.frameworks |= {item.id: item for item in project.frameworks if owner in item.recognize.calls}
+    if "fromfile" in module.calls_by_name:
+        growing.frameworks |= {item.id: item for item in _of_python_files(project, module)}
     makes = declared and any(name in module.calls_by_name for name in PARSERS)
     makes = makes or bool(not DECORATED.isdisjoint(module.imported_packages) and any(command_parameters(module)))
     if makes or any(name in module.calls_by_name for name in ("ArgumentParser", *PARSING)):
         growing.is_parser = True
+
+
+def _of_python_files(project: Project, module: ModuleNames) -> Iterator[Framework]:
+    """The trainers that are set up in Python files, ``Config.fromfile(args.config)``, where a module imports them."""
+    imported = {name.partition(".")[0] for name in imported_names(module)}
+    for item in (item for item in project.frameworks if item.is_of_python_files):
+        if not imported.isdisjoint(name.partition("-")[0] for name in item.packages):
+            yield item
 
 
 def _is_closed(module: ModuleNames) -> bool:

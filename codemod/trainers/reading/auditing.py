@@ -19,6 +19,7 @@ from .handed import Handed, handed_to
 from .left_open import ELSEWHERE, is_left, left_switches, open_defaults, passed_together
 from .loaded_files import serves_inference
 from .run_code import is_used
+from .run_files import reads_python_file
 from .run_members import Member, Run
 from .run_regimes import is_started, otherwise, regime_of_code, regime_of_run
 from .run_settings import settings_of, standing_of
@@ -154,7 +155,7 @@ def _report(
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
     entries += [RunEntry(item, SHOWN_IN, "", "") for item in _shown(project, run)] if entries else []
     regime = winner.regime if winner is not None else None
-    left_out = regime is None and is_left(run)
+    left_out = regime is None and is_left(project, run)
     if regime is None:
         regime = "unknown" if left_out or any(map(_decides, deciding)) else regime_of_run(run, own)
     if regime == "unknown" and not left_out and all(map(_states_nothing, own)) and _are_off(said_here):
@@ -201,7 +202,8 @@ def _trains(project: Project, path: str, modules: Sequence[str], entries: Iterab
     own = (entry.declaration for entry in entries if not entry.link.startswith(IMPORTED))
     if any(item.framework not in OF_ANYBODY and item.role != "weights" for item in own):
         return True
-    return not modules or not project.fact(_training_paths).isdisjoint(modules)
+    seen = project.fact(_training_paths)
+    return not modules or not seen.isdisjoint(modules) or reads_python_file(project, modules)
 
 
 def _training_paths(project: Project) -> frozenset[str]:
@@ -343,6 +345,6 @@ def _of_code(
         entries = [_code_entry(item, said) for item in listed]
         regime = regime_of_code(listed)
         effective = (("compute", WORDS_OF_FAMILY[FAMILIES[regime]]),) if regime in FAMILIES else ()
-        trains = _trains(project, path, (path,) if path.endswith(".py") else (), entries)
+        trains = _trains(project, path, (path,) if path.endswith((".py", ".ipynb")) else (), entries)
         reports.append(RunReport(path, path, listed[0].span.row, regime, effective, tuple(entries), trains=trains))
     return reports

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ...outcome import Declaration
 from ...source.project import Project
 from .opened_files import Started, left_to_file
+from .run_files import reads_python_file
 from .run_members import Member, Run
 from .run_settings import strongest_switches
 from .scopes import CodeOrigin
@@ -54,6 +55,9 @@ def passed_together(run: Run) -> Iterator[tuple[Member, Declaration]]:
             yield member, Declaration(scope.path, span, scope.framework.id, key, leading.role, ELSEWHERE)
 
 
-def is_left(run: Run) -> bool:
+def is_left(project: Project, run: Run) -> bool:
     """Whether the precision of a trainer's call is left to such a file, or to the machine."""
+    is_known = any(member.scope.is_of_module or member.scope.kind == "file" for member in run.members)
+    if run.command is not None and not is_known and reads_python_file(project, run.modules):
+        return True
     return any(item.left_to or item.without for member in run.members for item in member.effective_handed)

@@ -19,6 +19,7 @@ from ...python.names import ModuleNames, modules_at, names_of
 from ...source.facts import fact
 from ...source.module_paths import absolute_module
 from ...source.project import Project
+from ..parsers.programs import interface_of
 from .configs import ConfigFile
 from .hydra_files import composed, config_at, mains_of
 from .loaded_files import loaders_of
@@ -118,6 +119,12 @@ def _named_bases(project: Project, module: ModuleNames) -> Iterator[str]:
                 path = project.python_path(absolute_module(near, inner.module, inner.level), near)
                 if path is not None:
                     yield path
+
+
+def reads_python_file(project: Project, modules: Sequence[str]) -> bool:
+    """Whether a program sets a trainer up by a Python file that it is passed."""
+    interface = interface_of(project, modules[0]) if modules else None
+    return interface is not None and any(item.is_of_python_files for item in interface.frameworks)
 
 
 def composed_files(project: Project, module: ModuleNames, words: Sequence[str]) -> Iterator[RunFile]:
