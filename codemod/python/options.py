@@ -261,7 +261,7 @@ def _fields(module: ModuleNames) -> Iterator[Option]:
     for name, stores in module.attribute_stores.items():
         for receiver, value, statement in stores:
             owner = module.scope_of(statement).node
-            if receiver is not None or value is None or isinstance(owner, ast.Module) or _is_enumeration(owner):
+            if receiver is not None or value is None or isinstance(owner, ast.Module) or is_enumeration(owner):
                 continue
             default = default_of_field(value)
             flags = (f"--{name}", f"--{name.replace('_', '-')}") if isinstance(statement, ast.AnnAssign) else ()
@@ -294,7 +294,7 @@ def _switch_of(module: ModuleNames, owner: ast.AST, default: ast.expr | None) ->
     return None if explicit else default.value
 
 
-def _is_enumeration(owner: ast.AST) -> bool:
+def is_enumeration(owner: ast.AST) -> bool:
     """Whether the names in a class body are its members, not settings."""
     bases = owner.bases if isinstance(owner, ast.ClassDef) else []
     return any((attribute_chain(base) or [""])[-1].endswith(("Enum", "Flag")) for base in bases)

@@ -23,6 +23,7 @@ from ...source.project import Project
 from ...torch.dtype_values import constants_of
 from ...torch.dtypes import Unknown
 from .command_options import constructions_of, declared_options, values_given
+from .enum_members import are_members, member_source
 from .joined_switches import ASKS_FOR_DEVICE, all_of, is_joined, none_of
 from .launch_flags import programs_of
 from .named_classes import arguments_named
@@ -78,9 +79,12 @@ def _of_kind(source: Source, kind: str, key: str) -> Source:
 
 
 def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterable[Source] | None:
-    literal = literal_source(HERE, module, node, "")
+    literal = literal_source(HERE, module, node, "") or member_source(question.project, HERE, module, node)
     if literal is not None:
         return (literal,)
+    if isinstance(node, ast.Attribute) and node.attr == "value":
+        found = question.of(module, node.value)
+        return found if are_members(found) else None
     if isinstance(node, ast.IfExp):
         checked = _checked(node)
         return question.of(module, checked) if checked is not None else _of_machine(module, node)

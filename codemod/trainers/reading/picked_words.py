@@ -66,15 +66,18 @@ class Pick:
         return replace(source, value=picked, respelling=respelling)
 
     def _words_for(self, source: Source) -> tuple[str, ...]:
-        more = source.option.words if source.option is not None else ()
-        return tuple(dict.fromkeys((*self.words, *sorted(more))))
+        more = [*sorted(source.option.words)] if source.option is not None else []
+        more += [word for word in source.offered if isinstance(word, str)]  # the members of an enumeration
+        return tuple(dict.fromkeys((*self.words, *more)))
 
     def _respelled(self, source: Source, value: Constant) -> Edit:
         known = [word for word in self._words_for(source) if self.value(word) == value]
         if value is False or as_dtype(value) == FP32 or value in FULL:
             known = [word for word in known if is_full(word)]
         else:
-            known = [word for word in known if word in self.words]
+            known = [
+                word for word in known if any(_tests(given, word) for each in self.scenarios for given in each.given)
+            ]
         known.sort(key=lambda word: spelling(word) != spelling(source.value))
         if not known:
             raise EditRefused(f"no word of {source.key} is known to pick {value}")
@@ -90,8 +93,12 @@ def is_full(word: str) -> bool:
 
 
 def _holds(given: Given, word: Constant) -> bool:
-    is_one = word in given.values or (isinstance(word, str) and as_dtype(word) in given.values)
-    return is_one is given.equal
+    return _tests(given, word) is given.equal
+
+
+def _tests(given: Given, word: Constant) -> bool:
+    """Whether a test names a word, or the dtype that it names: ``Precision.FP16``."""
+    return word in given.values or (isinstance(word, str) and as_dtype(word) in given.values)
 
 
 def spelling(value: Constant) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ...outcome import Declaration
 from ...purpose.files import words_of
 from ...python.names import ModuleNames, attribute_chain, defaults_in, resolve, string_of
-from ...python.options import SETTINGS
+from ...python.options import SETTINGS, is_enumeration
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.dtypes import TENSOR_TYPES
@@ -64,7 +64,7 @@ def _told(module: ModuleNames, node: ast.expr, key: str, role: str, value: str) 
 
 def _assigned(module: ModuleNames, statement: ast.Assign | ast.AnnAssign) -> Iterator[Declaration]:
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    if statement.value is None or len(targets) != 1:
+    if statement.value is None or len(targets) != 1 or is_enumeration(module.scope_of(statement).node):
         return
     name = _name_of(targets[0])
     value = _assigned_value(module, targets[0], name, statement.value) if name else None
