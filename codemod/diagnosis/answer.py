@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from ..model import Applicability, Finding
 from ..outcome import RunReport
-from ..releases.pins import VersionRange, allowed
 from ..source.project import Project
 from .catalog import load_catalog
 from .deciding import FaultSeen, Judged, Sureness, faults_seen, judge
@@ -18,7 +17,7 @@ from .locating import Located, locate
 from .log import Log, read_log
 from .matching import Match, matches, telling
 from .project_side import OBSERVED, Explaining, Met, explaining, met_at, precision_of_runs
-from .tracebacks import Raised, StackFrame
+from .tracebacks import Raised
 
 MAX_ANSWERS = 6
 MAX_FINDINGS = 3
@@ -28,13 +27,7 @@ MAX_FINDINGS = 3
 class Explanation:
     """What is known of one message."""
 
-    match: Match
-    owner: str
-    """Whose code called torch last: ``user``, ``library``, ``torch``; empty without a traceback."""
-    frame: StackFrame | None
-    """The innermost frame of code that is not installed; None where no such frame is known."""
-    through: StackFrame | None
-    """The innermost frame of a library that was called from there."""
+    evidence: Evidence
     causes: tuple[Judged, ...]
     faults: tuple[FaultSeen, ...]
     located: tuple[Located, ...] = ()
@@ -44,7 +37,7 @@ class Explanation:
 
     @property
     def entry(self) -> KnownMessage:
-        return self.match.entry
+        return self.evidence.match.entry
 
     @property
     def place(self) -> tuple[str, int] | None:
@@ -111,7 +104,7 @@ def _findings(view: ProjectView | None, found: Iterable[Match]) -> dict[str, lis
 def _answer(
     evidence: Evidence, view: ProjectView | None, by_code: Mapping[str, list[Finding]], log_name: str
 ) -> Explanation:
-    match, log = evidence.match, evidence.log
+    match = evidence.match
     located = tuple(locate(view.project, evidence.frames)) if view is not None else ()
     fitting = [finding for code in (*match.entry.rules, OBSERVED) for finding in by_code.get(code, ())]
     explained = explaining(view.project, fitting, located) if view is not None else []
@@ -121,24 +114,9 @@ def _answer(
     causes = judge(evidence, codes, bool(at_frame))
     ordered = _of_best_cause(near, causes)
     met = met_at(view.project, located) if view is not None and not at_frame else []
-    faults = faults_seen(evidence, log.versions, _pinned(view))
+    faults = faults_seen(evidence, view.project if view is not None else None)
     commands = dict.fromkeys(_commands(match.entry, causes, ordered, view, log_name))
-    return Explanation(
-        match,
-        evidence.owner,
-        evidence.user_frame,
-        evidence.library_frame,
-        causes,
-        faults,
-        located,
-        tuple(ordered),
-        tuple(met),
-        tuple(commands),
-    )
-
-
-def _pinned(view: ProjectView | None) -> Callable[[str], VersionRange | None] | None:
-    return None if view is None else lambda library: allowed(view.project, library)
+    return Explanation(evidence, causes, faults, located, tuple(ordered), tuple(met), tuple(commands))
 
 
 def _near(explained: Sequence[Explaining], has_frames: bool) -> list[Explaining]:

@@ -37,7 +37,7 @@ def to_json(answers: Explanations, project: Project | None) -> str:
 
 
 def _answer(answer: Explanation, project: Project | None) -> dict[str, object]:
-    entry, match, place = answer.entry, answer.match, answer.place
+    entry, match, place = answer.entry, answer.evidence.match, answer.place
     return {
         "id": entry.id,
         "kind": entry.kind,
@@ -49,9 +49,9 @@ def _answer(answer: Explanation, project: Project | None) -> dict[str, object]:
         "streams": list(match.statement.streams),
         "dtypes": {"first": match.first or None, "second": match.second or None},
         "operation": match.operation or None,
-        "owner": answer.owner or None,
-        "frame": _frame(answer.frame),
-        "library_frame": _frame(answer.through),
+        "owner": answer.evidence.owner or None,
+        "frame": _frame(answer.evidence.user_frame),
+        "library_frame": _frame(answer.evidence.library_frame),
         "place": None if place is None else {"filename": place[0], "row": place[1]},
         "frames_in_project": [{"filename": each.path, "row": each.row, "moved": each.moved} for each in answer.located],
         "causes": [_cause(each) for each in answer.causes],
@@ -145,10 +145,10 @@ def _markdown(answer: Explanation, project: Project | None) -> Iterator[str]:
     yield ""
     yield answer.entry.means
     yield ""
-    if answer.frame is not None:
-        yield f"- **Raised at** {code(where(answer.frame))}"
-    if answer.through is not None:
-        yield f"- **Through the library** {code(where(answer.through))}"
+    evidence = answer.evidence
+    for word, frame in (("Raised at", evidence.user_frame), ("Through the library", evidence.library_frame)):
+        if frame is not None:
+            yield f"- **{word}** {code(where(frame))}"
     for seen in answer.faults:
         yield f"- **Library** {fault_line(seen)}"
     for number, judged in enumerate(answer.causes):

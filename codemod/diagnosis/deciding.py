@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ..releases.pins import VersionRange
+from packaging.version import Version
+
+from ..releases.pins import allowed
+from ..source.project import Project
 from .entries import Cause, Fault, KnownMessage
 from .evidence import Evidence
 
@@ -89,23 +92,20 @@ def _sureness(belief: float, reasons: Sequence[str], shown: bool, entry: KnownMe
     return Sureness.LIKELY if is_only or (belief >= LIKELY and reasons) else Sureness.POSSIBLE
 
 
-def faults_seen(
-    evidence: Evidence, versions: Mapping[str, str], pinned: Callable[[str], VersionRange | None] | None = None
-) -> tuple[FaultSeen, ...]:
+def faults_seen(evidence: Evidence, project: Project | None = None) -> tuple[FaultSeen, ...]:
     """The library faults that fit: by the version that the log names, else by the project's pins or the traceback."""
-    found = (_seen(fault, evidence, versions.get(fault.library, ""), pinned) for fault in evidence.match.entry.faults)
+    found = (_seen(fault, evidence, project) for fault in evidence.match.entry.faults)
     return tuple(seen for seen in found if seen is not None)
 
 
-def _seen(
-    fault: Fault, evidence: Evidence, version: str, pinned: Callable[[str], VersionRange | None] | None
-) -> FaultSeen | None:
+def _seen(fault: Fault, evidence: Evidence, project: Project | None) -> FaultSeen | None:
+    version = evidence.log.versions.get(fault.library, "")
     reasons = tuple(filter(None, map(evidence.shows, fault.when)))
     if fault.when and not reasons:
         return None
     if version:
-        return FaultSeen(fault, version, reasons) if is_older(version, fault.below) else None
-    releases = pinned(fault.library) if pinned is not None else None
+        return FaultSeen(fault, version, reasons) if Version(version) < Version(fault.below) else None
+    releases = allowed(project, fault.library) if project is not None else None
     if releases is None:
         return FaultSeen(fault, "", reasons) if reasons else None
     if not releases.may_be_below(fault.below):
@@ -113,12 +113,3 @@ def _seen(
     place = releases.places[0]
     always = not releases.may_reach(fault.below)
     return FaultSeen(fault, f"as {place.path}:{place.span.row} pins it" if always else "", reasons)
-
-
-def is_older(version: str, than: str) -> bool:
-    """Whether a release comes before another one."""
-    return _numbers(version) < _numbers(than)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())

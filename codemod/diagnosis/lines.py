@@ -55,8 +55,9 @@ class LogLine:
 def lines_of(data: bytes) -> Iterator[LogLine]:
     """The lines that say something."""
     row = 1
-    for number, part in enumerate(_parts(data)):
-        text = part.decode("utf-8", "replace") if not _is_utf16(part) else part.decode("utf-16", "replace")
+    parts = [data[:HEAD_BYTES], data[HEAD_BYTES - MAX_BYTES :]] if is_cut(data) else [data]
+    for number, part in enumerate(parts):
+        text = part.decode("utf-16" if part[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "replace")
         if number:
             row = 1 + data.count(b"\n", 0, len(data) - len(part))
         for line in text.split("\n"):
@@ -67,14 +68,6 @@ def lines_of(data: bytes) -> Iterator[LogLine]:
 def is_cut(data: bytes) -> bool:
     """Whether the middle of a log is not read."""
     return len(data) > MAX_BYTES
-
-
-def _parts(data: bytes) -> list[bytes]:
-    return [data[:HEAD_BYTES], data[HEAD_BYTES - MAX_BYTES :]] if is_cut(data) else [data]
-
-
-def _is_utf16(data: bytes) -> bool:
-    return data[:2] in (b"\xff\xfe", b"\xfe\xff")
 
 
 def _cleaned(line: str, row: int) -> Iterator[LogLine]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from ..source.documents import Document
 from ..source.project import Project
@@ -15,9 +16,8 @@ MAX_ROWS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A frame, and where it is in the project."""
+    """Where a frame is in the project."""
 
-    frame: StackFrame
     path: str
     row: int
     moved: bool = False
@@ -55,12 +55,7 @@ def _located(project: Project, frame: StackFrame, by_name: dict[str, list[str]])
 def _common(one: str, other: str) -> int:
     """How many names at the end of two paths are the same."""
     pairs = zip(reversed(one.split("/")), reversed(other.split("/")), strict=False)
-    count = 0
-    for mine, theirs in pairs:
-        if mine != theirs:
-            break
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _row(project: Project, frame: StackFrame, path: str) -> Located | None:
@@ -68,11 +63,11 @@ def _row(project: Project, frame: StackFrame, path: str) -> Located | None:
     if document is None or document.notebook is not None:
         return None
     if not frame.code or _is_line(document, frame.row, frame.code):
-        return Located(frame, path, frame.row) if frame.row <= document.rows else None
+        return Located(path, frame.row) if frame.row <= document.rows else None
     rows = [*_rows_of(document, frame.code)]
     if not rows:
         return None  # another file of that name, or the line is gone: any other line would mislead
-    return Located(frame, path, min(rows, key=lambda row: abs(row - frame.row)), moved=True)
+    return Located(path, min(rows, key=lambda row: abs(row - frame.row)), moved=True)
 
 
 def _in_notebooks(project: Project, frame: StackFrame) -> Located | None:
@@ -80,7 +75,7 @@ def _in_notebooks(project: Project, frame: StackFrame) -> Located | None:
     if not frame.code:
         return None
     notebooks = [document for path in project.paths if path.endswith(".ipynb") and (document := project.document(path))]
-    places = [Located(frame, document.path, row) for document in notebooks for row in _rows_of(document, frame.code)]
+    places = [Located(document.path, row) for document in notebooks for row in _rows_of(document, frame.code)]
     return places[0] if len(places) == 1 else None
 
 

@@ -72,11 +72,12 @@ def _prose(head: OutputLine, text: str) -> Iterator[OutputLine]:
 
 
 def _where(answer: Explanation) -> Iterator[OutputLine]:
-    if answer.frame is not None:
-        yield ("  Raised at: ", "note"), (where(answer.frame), "text")
-    if answer.through is not None:
-        word = "Through the library" if answer.frame is not None else "Raised in the library"
-        yield (f"  {word}: ", "note"), (where(answer.through), "text")
+    own, through = answer.evidence.user_frame, answer.evidence.library_frame
+    if own is not None:
+        yield ("  Raised at: ", "note"), (where(own), "text")
+    if through is not None:
+        word = "Through the library" if own is not None else "Raised in the library"
+        yield (f"  {word}: ", "note"), (where(through), "text")
     if answer.located:
         first = answer.located[0]
         moved = ", where that line is now" if first.moved else ""

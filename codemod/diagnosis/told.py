@@ -22,7 +22,7 @@ SEND_ALONG = (
 
 def message_of(answer: Explanation) -> str:
     """The message as the log has it, on one line."""
-    return short(answer.match.statement.text)
+    return short(answer.evidence.match.statement.text)
 
 
 def short(text: str) -> str:
@@ -33,7 +33,7 @@ def short(text: str) -> str:
 
 def at_row(answer: Explanation) -> str:
     """``line 12 of the log``, and from how many ranks."""
-    statement = answer.match.statement
+    statement = answer.evidence.match.statement
     ranks = f", from {len(statement.streams)} ranks" if len(statement.streams) > 1 else ""
     times = f", {statement.times} times" if statement.times > 1 and not ranks else ""
     return f"line {statement.row} of the log{ranks}{times}"

@@ -17,9 +17,9 @@ def disagreements(recorded: Observation, rehearsed: Observation) -> tuple[str, .
 def _failures(recorded: Observation, rehearsed: Observation) -> Iterator[str]:
     real, simulated = _by_place(recorded), _by_place(rehearsed)
     for place in sorted(real.keys() - simulated.keys()):
-        yield f"{place[0]}:{place[1]}: the GPU raises, the rehearsal does not: {_error(real[place])}"
+        yield f"{place[0]}:{place[1]}: the GPU raises, the rehearsal does not: {real[place].said(MAX_ERROR)}"
     for place in sorted(simulated.keys() - real.keys()):
-        yield f"{place[0]}:{place[1]}: the rehearsal raises, the GPU does not: {_error(simulated[place])}"
+        yield f"{place[0]}:{place[1]}: the rehearsal raises, the GPU does not: {simulated[place].said(MAX_ERROR)}"
     for place in sorted(real.keys() & simulated.keys()):
         if real[place].kind is not simulated[place].kind:
             kinds = f"{real[place].kind.value} on the GPU, {simulated[place].kind.value} in the rehearsal"
@@ -28,10 +28,6 @@ def _failures(recorded: Observation, rehearsed: Observation) -> Iterator[str]:
 
 def _by_place(observation: Observation) -> Mapping[tuple[str, int], Failure]:
     return {(each.path, each.span.row): each for each in reversed(observation.failures)}
-
-
-def _error(failure: Failure) -> str:
-    return " ".join(failure.error.split())[:MAX_ERROR]
 
 
 def _values(recorded: Observation, rehearsed: Observation) -> Iterator[str]:
@@ -44,18 +40,8 @@ def _values(recorded: Observation, rehearsed: Observation) -> Iterator[str]:
 
 
 def _training(recorded: Observation, rehearsed: Observation) -> Iterator[str]:
-    one, other = recorded.training, rehearsed.training
-    for name, first, second in (
-        ("optimizer steps", recorded.steps, rehearsed.steps),
-        ("weights", one.parameter_dtypes, other.parameter_dtypes),
-        ("gradients", one.gradient_dtypes, other.gradient_dtypes),
-        ("optimizer state", one.optimizer_state_dtypes, other.optimizer_state_dtypes),
-    ):
-        if first != second:
-            yield f"{name}: {_told(first)} on the GPU, {_told(second)} in the rehearsal"
-
-
-def _told(value: object) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{count} {name}" for name, count in sorted(value.items())) or "none"
-    return str(value)
+    one = {"optimizer steps": str(recorded.steps), **recorded.training.dtypes}
+    other = {"optimizer steps": str(rehearsed.steps), **rehearsed.training.dtypes}
+    for name, seen in one.items():
+        if seen != other[name]:
+            yield f"{name}: {seen or 'none'} on the GPU, {other[name] or 'none'} in the rehearsal"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .observation import Failure, FailureKind, Observation, TrainingSeen
@@ -81,18 +81,12 @@ class Comparison:
         before, after = self.before, self.after
         first, last = before.training, after.training
         rows: list[Row] = [
-            ("raises", _places(before), _places(after), _told_new(self.new)),
+            ("raises", _places(before), _places(after), f"new: {self.new[0].said(80)}" if self.new else ""),
             ("steps", str(before.steps), str(after.steps), ""),
         ]
         rows += self._losses()
-        rows += [
-            (name, _counted(one), _counted(other), "")
-            for name, one, other in (
-                ("weights", first.parameter_dtypes, last.parameter_dtypes),
-                ("gradients", first.gradient_dtypes, last.gradient_dtypes),
-                ("optimizer state", first.optimizer_state_dtypes, last.optimizer_state_dtypes),
-            )
-        ]
+        later = last.dtypes
+        rows += [(name, seen or "none seen", later[name] or "none seen", "") for name, seen in first.dtypes.items()]
         if first.skipped_steps is not None or last.skipped_steps is not None:
             rows.append(("skipped steps", _number(first.skipped_steps), _number(last.skipped_steps), ""))
         return rows
@@ -155,14 +149,6 @@ def _places(observation: Observation) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _told_new(new: Sequence[Failure]) -> str:
-    return f"new: {' '.join(new[0].error.split())[:80]}" if new else ""
-
-
-def _counted(dtypes: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in sorted(dtypes.items())) or "none seen"
-
-
 def _number(value: int | None) -> str:
     return "no scaler" if value is None else str(value)
 
@@ -172,7 +158,9 @@ def _at(losses: Sequence[float | None], step: int) -> float | None:
 
 
 def _loss(losses: Sequence[float | None], step: int) -> str:
-    if step >= len(losses):
-        return "-"
-    value = losses[step]
+    return loss_told(losses[step]) if step < len(losses) else "-"
+
+
+def loss_told(value: float | None) -> str:
+    """A loss as people read it."""
     return "not finite" if value is None else f"{value:.6g}"

@@ -93,6 +93,10 @@ class Failure:
     assumed: bool = False
     """Whether it was seen behind an earlier failure that the rehearsal had cast away."""
 
+    def said(self, most: int) -> str:
+        """The error on one line of at most so many characters."""
+        return " ".join(self.error.split())[:most]
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingSeen:
@@ -109,6 +113,13 @@ class TrainingSeen:
     """Steps that a scaler skipped; None without an enabled scaler."""
     skipped_losses: tuple[int, ...] = ()
     """Which of the losses, from 0, belong to such steps."""
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """How many tensors of which dtype there were, by what they are: ``"weights": "12 bfloat16"``."""
+        named = (self.parameter_dtypes, self.gradient_dtypes, self.optimizer_state_dtypes)
+        said = (", ".join(f"{count} {name}" for name, count in sorted(each.items())) for each in named)
+        return dict(zip(("weights", "gradients", "optimizer state"), said, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

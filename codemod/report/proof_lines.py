@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..model import Finding, Fix
-from ..observed.comparing import Comparison, raising
+from ..observed.comparing import Comparison, loss_told, raising
 from .frame import OutputLine
 from .printable import printable
 from .tally import counted
@@ -64,17 +64,13 @@ def _side(comparison: Comparison, which: int) -> dict[str, object]:
 def _why(comparison: Comparison) -> str:
     """How a fix made it worse."""
     if comparison.new:
-        return f"with it this happens: {' '.join(comparison.new[0].error.split())[:160]}"
+        return f"with it this happens: {comparison.new[0].said(160)}"
     if comparison.apart:
         step = comparison.apart[0] - 1
         one, other = comparison.before.training.losses[step], comparison.after.training.losses[step]
-        return f"with it the loss of step {step + 1} is {_number(other)} instead of {_number(one)}"
+        return f"with it the loss of step {step + 1} is {loss_told(other)} instead of {loss_told(one)}"
     died = comparison.after.error or comparison.after.ended
     return f"with it the run ends after {counted(comparison.after.steps, 'step')}: {died}"
-
-
-def _number(value: float | None) -> str:
-    return "not finite" if value is None else f"{value:.6g}"
 
 
 def _closing(comparison: Comparison) -> str:
