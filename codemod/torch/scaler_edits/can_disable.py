@@ -11,6 +11,7 @@ from ...python.names import modules_with, positional
 from ...python.paths import function_of
 from ...python.scopes import last_name, text_of
 from ...source.project import Project
+from ..autocast import autocasts
 from ..dtypes import FP16
 from ..scalers import APIS, Scaler, Use, scalers
 
@@ -37,11 +38,14 @@ def _is_resumed(project: Project, scaler: Scaler) -> bool:
     others = (item for item in scalers(project) if item.call is not scaler.call and item.uses_of("load_state_dict"))
     if project.fact(_reads_saved_state):
         return True
-    return any(
-        not item.switched_off
-        and (not survives_disabling(item) or {FP16} in (region.values for region in regions_of(project, item)))
-        for item in others
-    )
+    return any(not item.switched_off and (not survives_disabling(item) or _stays_on(project, item)) for item in others)
+
+
+def _stays_on(project: Project, scaler: Scaler) -> bool:
+    """Whether a scaler scales for float16 alone, or nobody sees for what."""
+    values = [region.values for region in regions_of(project, scaler)]
+    is_off = any(region.switched_off for region in autocasts(project) if region.module in scaler.modules)
+    return {FP16} in values or not (values or is_off)
 
 
 def _reads_saved_state(project: Project) -> bool:

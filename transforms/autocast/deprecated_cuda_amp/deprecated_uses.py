@@ -241,14 +241,24 @@ def _accepts_new(use: Use) -> bool:
     return any(use.module.qualified(other) in NEW_CLASSES for other in others)
 
 
+REPLACING = ("patch", "setattr", "object")
+"""How tests put something in the place of a name: mock's ``patch`` and ``patch.object``, pytest's ``setattr``."""
+
+
 @fact
-def replacements_of_torch(project: Project) -> tuple[tuple[ModuleNames, ast.Attribute], ...]:
-    """Places that put something else in the place of the old API (``torch.cuda.amp.autocast = mine``)."""
+def replacements_of_torch(project: Project) -> tuple[tuple[ModuleNames, ast.expr], ...]:
+    """Places that put something else in the place of the old API: ``torch.cuda.amp.autocast = mine``,
+    ``mock.patch("train.autocast", mine)``."""
     modules = [*modules_with(project, WORDS)]
     return tuple((module, node) for module in modules for node in _stores(module))
 
 
-def _stores(module: ModuleNames) -> Iterator[ast.Attribute]:
+def _stores(module: ModuleNames) -> Iterator[ast.expr]:
+    for name in REPLACING:
+        for call in module.calls_by_name.get(name, ()):
+            named = (item.value for item in call.args[:2] if isinstance(item, ast.Constant))
+            if any(isinstance(item, str) and item.rpartition(".")[2] in _LAST for item in named):
+                yield call
     for node in module.nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in (*_LAST, "amp"):
             qualified = module.qualified(node) or ""
