@@ -49,19 +49,24 @@ def weights_of_optimizer(
     dtype: Dtype,
     known: Facts = frozenset(),
     until: ast.AST | None = None,
+    *,
+    adapters: bool = False,
 ) -> SteppedWeights | None:
-    """The weights of 16-bit ``dtype`` whose parameters the call ``made`` gives to an optimizer, when all is certain."""
+    """The weights of 16-bit ``dtype`` whose parameters the call ``made`` gives to an optimizer, when all is certain.
+
+    ``adapters``: also where only adapters of that dtype are trained.
+    """
     known |= guard_facts(module, made)
-    for model in models_of_optimizer(module, made):
+    for model in models_of_optimizer(module, made, project):
         half = half_weights(project, module, model, made, later=until or False, known=known) if model else None
-        if half is not None and half.dtype == dtype and half.change is not None and not half.adapted:
+        if half is not None and half.dtype == dtype and half.change is not None and half.adapted <= adapters:
             return SteppedWeights(module, made, half, half.change)
     return None
 
 
-def models_of_optimizer(module: ModuleNames, made: ast.Call) -> list[ast.expr | None]:
+def models_of_optimizer(module: ModuleNames, made: ast.Call, project: Project | None = None) -> list[ast.expr | None]:
     """The models of ``torch.optim.X(model.parameters(), ...)``; None for what is not known."""
     if not (module.qualified(made.func) or "").startswith("torch.optim."):
         return []
     given = made.args[:1] or [item.value for item in made.keywords if item.arg == "params"]
-    return models_of(module, given[0]) if given else []
+    return models_of(module, given[0], project) if given else []

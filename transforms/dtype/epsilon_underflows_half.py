@@ -4,7 +4,8 @@
 
 `x / (y + 1e-8)`, `torch.log(p + 1e-8)`, `torch.sqrt(v + 1e-8)` and `p.clamp(min=1e-8)` protect nothing on a float16
 tensor: where it is zero the result is inf, -inf or NaN, or the gradient of the root is. An Adam with its default
-`eps=1e-8` over float16 parameters turns them into NaN (gradient 0) or inf (gradient 1e-5) in its first step.
+`eps=1e-8` over float16 parameters turns them into NaN (gradient 0) or inf (gradient 1e-5) in its first step; adapters
+too, whose first matrix has gradient 0 then.
 
 ## Why
 
@@ -194,10 +195,13 @@ def _optimizers(project: Project, module: ModuleNames) -> Iterator[Finding]:
                 continue
             epsilon = _epsilon(project, module, call, default)
             small = epsilon is not None and epsilon <= UNDERFLOW
-            half = weights_of_optimizer(project, module, call, FP16) if small else None
+            half = weights_of_optimizer(project, module, call, FP16, adapters=True) if small else None
             if half is not None and not _is_wrapped(module, call) and is_reached(project, module, call):
+                stepped = (
+                    f"the adapters of {half.weights.name} are" if half.weights.adapted else half.weights.name + " is"
+                )
                 message = (
-                    f"{half.weights.name} is float16, where eps={epsilon:g} is zero: the first step of {name} turns"
+                    f"{stepped} float16, where eps={epsilon:g} is zero: the first step of {name} turns"
                     " parameters into NaN or inf; keep parameters in float32 and use autocast"
                 )
                 yield rule.at(module, call, message, half.weights.places, [_larger(module, call)])
