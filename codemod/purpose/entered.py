@@ -75,8 +75,7 @@ def _made_by(question: Trace[Autocast], module: ModuleNames, context: ast.expr) 
         around = _around_yields(target.module, target.node)
         found = [item for each in around for item in question.of(target.module, each)]
     elif not found and isinstance(context, ast.Call) and not (context.args or context.keywords):
-        named = question.of(module, context.func) if may_be_autocast(context.func) else ()
-        found = [item for item in named if item.form in ("reference", "partial")]
+        return question.of(module, context.func)  # the class, or a lambda: `amp = get_autocast("amp")`
     return found or None
 
 
