@@ -65,6 +65,7 @@ def leaving(project: Project, module: ModuleNames, call: ast.Call, old: Dtype) -
     row = module.document.span(call).row
     others = (item for item in starts_of(project, module) if item is not module and item not in starts)
     is_theirs = not any(is_used(project, other.path, module.path, row) for other in others)
+    is_theirs = is_theirs and all(is_used(project, start.path, module.path, row) for start in starts)
     return runs[0].place if runs and is_theirs and all(run.trains and _leaves(run, old) for run in runs) else None
 
 
