@@ -343,7 +343,7 @@ def _of_code(
     reports = []
     for path, listed in sorted(by_path.items()):
         entries = [_code_entry(item, said) for item in listed]
-        regime = regime_of_code(listed)
+        regime = UNKNOWN if reads_python_file(project, (path,)) else regime_of_code(listed)
         effective = (("compute", WORDS_OF_FAMILY[FAMILIES[regime]]),) if regime in FAMILIES else ()
         trains = _trains(project, path, (path,) if path.endswith((".py", ".ipynb")) else (), entries)
         reports.append(RunReport(path, path, listed[0].span.row, regime, effective, tuple(entries), trains=trains))

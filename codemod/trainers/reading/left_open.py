@@ -58,6 +58,6 @@ def passed_together(run: Run) -> Iterator[tuple[Member, Declaration]]:
 def is_left(project: Project, run: Run) -> bool:
     """Whether the precision of a trainer's call is left to such a file, or to the machine."""
     is_known = any(member.scope.is_of_module or member.scope.kind == "file" for member in run.members)
-    if run.command is not None and not is_known and reads_python_file(project, run.modules):
+    if not is_known and reads_python_file(project, run.modules):
         return True
     return any(item.left_to or item.without for member in run.members for item in member.effective_handed)
