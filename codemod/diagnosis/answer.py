@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from ..model import Applicability, Finding
 from ..outcome import RunReport
 from ..source.project import Project
-from .catalog import load_catalog
+from .catalog import KnownMessage, load_catalog
 from .deciding import FaultSeen, Judged, Sureness, faults_seen, judge
-from .entries import KnownMessage
 from .evidence import Evidence
 from .locating import Located, locate
 from .log import Log, read_log

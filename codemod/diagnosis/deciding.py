@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from ..releases.pins import allowed
 from ..source.project import Project
-from .entries import Cause, Fault, KnownMessage
+from .catalog import Cause, Fault, KnownMessage
 from .evidence import Evidence
 
 LIKELY = 0.6

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..source.reading import FileRefused, read_regular_file
-from .entries import Sign
+from .catalog import Sign
 from .log import Log
 from .matching import Match
 from .tracebacks import StackFrame

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from .catalog import words_of
-from .entries import KINDS, KnownMessage
+from .catalog import KINDS, KnownMessage, words_of
 from .log import Log, Statement
 
 MAX_MATCHED = 4_000

@@ -37,7 +37,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.half.half_here import half_here
-from ...codemod.half.stepped_weights import weights_of_optimizer
+from ...codemod.half.half_weights import weights_of_optimizer
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.arguments import argument

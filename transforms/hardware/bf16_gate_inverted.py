@@ -34,8 +34,7 @@ from ...codemod.purpose.checked import checked_code
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP16, FP32
-from .choices import Choice, choices_by, flag_dtype
-from .gates import WORDS, is_bf16_gate
+from .choices import WORDS, Choice, choices_by, flag_dtype, is_bf16_gate
 
 
 def check(project: Project) -> Iterator[Finding]:

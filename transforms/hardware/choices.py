@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...codemod.python.bindings import reaching
 from ...codemod.python.keywords import key_of
-from ...codemod.python.names import ModuleNames
+from ...codemod.python.names import ModuleNames, last_name, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import BF16, FP16, Constant, Dtype, as_dtype
@@ -189,3 +189,24 @@ def flag_dtype(name: str) -> Dtype | None:
     words = name.lower().split("_")
     dtypes = {FLAGS[word] for word in words if word in FLAGS}
     return dtypes.pop() if len(dtypes) == 1 and ASIDE.isdisjoint(words) else None
+
+
+# --- functions that ask for bfloat16 ----------------------------------------------------------------------------------
+
+
+WORDS = ("is_bf16_supported", "is_bfloat16_supported", "is_bf16_available", "is_torch_bf16_")
+"""What files hold that ask for bfloat16."""
+NAMES = frozenset((*WORDS[:-1], "is_torch_bf16_available", "is_torch_bf16_gpu_available"))
+LIBRARIES = frozenset({"torch", "unsloth", "accelerate", "transformers"})
+
+
+def is_bf16_gate(project: Project, module: ModuleNames, function: ast.expr) -> bool:
+    """Whether an expression names such a function of torch, accelerate, transformers or Unsloth."""
+    last = last_name(function)
+    if not isinstance(function, ast.Name | ast.Attribute) or module.is_ambiguous(function):
+        return False
+    if last not in NAMES and not module.qualified(function):
+        return False
+    qualified = resolve(project, module, function) or ""
+    root, _, _ = qualified.partition(".")
+    return root in LIBRARIES and qualified.rpartition(".")[2] in NAMES

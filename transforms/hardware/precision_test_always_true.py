@@ -36,8 +36,8 @@ from ...codemod.purpose.checked import checked_code
 from ...codemod.python.names import ModuleNames, attribute_chain, last_name, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Dtype, as_dtype
-from .gates import WORDS as GATE_WORDS
-from .gates import is_bf16_gate
+from .choices import WORDS as GATE_WORDS
+from .choices import is_bf16_gate
 
 WORDS = ("bf16", "fp16", "float16", "bfloat16", *GATE_WORDS)
 NAMES = frozenset({"dtype", "precision", "fp16", "bf16"})

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
-from ...codemod.flow.analysis import flow_of
+from ...codemod.flow.analysis import FlowAnalysis, flow_of
+from ...codemod.flow.classes import ProjectClass
 from ...codemod.flow.frame import OUTSIDE
 from ...codemod.flow.lattice import Atom, Kind, Role
 from ...codemod.half.atom_places import atom_places, steps_can_run
+from ...codemod.half.half_classes import REGION_MAKERS
 from ...codemod.half.half_here import Half
 from ...codemod.half.half_runs import weights_in_half
+from ...codemod.half.half_weights import HalfWeights, models_of
 from ...codemod.purpose.decided import has_run
 from ...codemod.purpose.entered import way_inside
-from ...codemod.python.names import ModuleNames
+from ...codemod.python.arguments import receiver_of
+from ...codemod.python.creations import creations_of, known_creations
+from ...codemod.python.functions import class_of
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.source.project import Project
+from ...codemod.torch.autocast import autocasts_in
 from ...codemod.torch.dtypes import HALVES, Dtype
-from .trained_classes import output_of_trained
+from .half_optimizers import HalfOptimizer, all_half_optimizers
 
 
 def certainly_half(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
@@ -46,3 +54,81 @@ def _dtype(project: Project, atom: Atom) -> Dtype | None:
         return atom.dtype if atom.dtype in HALVES else None
     known = weights_in_half(project).get(atom.symbol) if atom.role is Role.WEIGHTS else None
     return known.dtype if known is not None else None
+
+
+# --- classes of the project whose objects are trained in 16-bit weights, and what calls of them give back -------------
+
+
+VIEWS = ("flatten", "view", "reshape", "transpose", "permute", "contiguous", "squeeze", "unsqueeze", "clone", "detach")
+"""Methods that give back the numbers they are given."""
+MAX_HOPS = 6
+
+
+def _trained_classes(project: Project) -> dict[ProjectClass, HalfWeights]:
+    found: dict[ProjectClass, HalfWeights] = {}
+    for item in all_half_optimizers(project):
+        files = project.python_documents_at((item.module.path, item.weights.place.path))
+        regions = any(may_open_regions(project, names_of(project, document)) for document in files)
+        if not regions and not item.weights.adapted:
+            for owner in _owners(project, item):
+                found.setdefault(owner, item.weights)
+    return found
+
+
+def _owners(project: Project, item: HalfOptimizer) -> Iterator[ProjectClass]:
+    """The classes of the model whose weights are 16-bit."""
+    for model in models_of(item.module, item.parameters):
+        owner = item.module.scope_of(model).enclosing_class if model is not None else None
+        if model is not None and ast.unparse(model) == "self" and owner is not None:
+            yield ProjectClass(item.module, owner)
+        elif model is not None and ast.unparse(model) == item.weights.name:
+            made_by = creations_of(project, item.module, model)
+            classes = (class_of(project, made.module, made.call.func) for made in made_by)
+            yield from (ProjectClass(*known) for known in classes if known is not None)
+
+
+def may_open_regions(project: Project, module: ModuleNames) -> bool:
+    """Whether a file opens an autocast region, or makes what may open one."""
+    made = any(name in module.calls_by_name for name in REGION_MAKERS)
+    return made or any(not item.switched_off for item in autocasts_in(project, module))
+
+
+def output_of_trained(project: Project, module: ModuleNames, node: ast.expr) -> HalfWeights | None:
+    """The 16-bit weights whose dtype a tensor has in some training: it is what a call of that model gives back."""
+    call = call_behind(module, node)
+    made_by = known_creations(project, module, call.func) if call is not None else ()
+    known, analysis = project.fact(_trained_classes) if made_by else {}, flow_of(project)
+    for made in made_by:
+        owner = class_of(project, made.module, made.call.func)
+        weights = known.get(ProjectClass(*owner)) if owner is not None else None
+        if owner is not None and weights is not None and _returns_weights(analysis, ProjectClass(*owner)):
+            return weights
+    return None
+
+
+def call_behind(module: ModuleNames, node: ast.expr, hops: int = 0) -> ast.Call | None:
+    """``model(x)`` of ``model(x).flatten(0, 1)``, ``logits[:, -1]`` and the like."""
+    if hops > MAX_HOPS:
+        return None
+    if isinstance(node, ast.Name):
+        bindings = module.scope_of(node).lookup(node.id)
+        value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
+        return call_behind(module, value, hops + 1) if value is not None else None
+    viewed = node.value if isinstance(node, ast.Subscript) else receiver_of(node, *VIEWS)
+    if viewed is not None:
+        return call_behind(module, viewed, hops + 1)
+    is_model = isinstance(node, ast.Call) and len(attribute_chain(node.func) or ()) in (1, 2)
+    return node if is_model and isinstance(node, ast.Call) else None
+
+
+def _returns_weights(analysis: FlowAnalysis, owner: ProjectClass) -> bool:
+    """Whether ``forward`` gives back one tensor in the dtype of the weights."""
+    target = analysis.method(owner, "forward")
+    returned = target.module.returns_of(target.node) if target is not None else []
+    if target is None or not returned or any(item.value is None for item in returned):
+        return False
+    values = [analysis.value_at(target.module, item.value, OUTSIDE) for item in returned if item.value is not None]
+    return all(
+        value.kind is Kind.TENSOR and value.atoms and all(atom.role is Role.WEIGHTS for atom in value.atoms)
+        for value in values
+    )

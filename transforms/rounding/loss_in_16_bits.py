@@ -57,8 +57,7 @@ from ...codemod.python.numbers import number_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts_in, is_without_gradients
 from ...codemod.torch.dtypes import HALVES
-from .certain_halves import certainly_half
-from .trained_classes import call_behind, may_open_regions
+from .certain_halves import call_behind, certainly_half, may_open_regions
 
 FUNCTIONS = ("cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp")
 CLASSES = ("CrossEntropyLoss", "NLLLoss", "LogSoftmax", "KLDivLoss")

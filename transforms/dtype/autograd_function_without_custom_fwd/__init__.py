@@ -60,9 +60,16 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import BF16, FP16
 from ..amp_decorators import BACKWARD, FORWARD, AmpDecorator
-from ..custom_functions import CustomFunction, custom_functions
-from ..function_passes import compares_dtypes, looks_after_itself, passes_of
-from ..function_uses import applications, calls_compiled_code, is_applied_under_autocast
+from ..custom_functions import (
+    CustomFunction,
+    applications,
+    calls_compiled_code,
+    compares_dtypes,
+    custom_functions,
+    is_applied_under_autocast,
+    looks_after_itself,
+    passes_of,
+)
 from .kernel_operands import mixed_kernel
 from .sibling_decorators import new_pair, sibling
 

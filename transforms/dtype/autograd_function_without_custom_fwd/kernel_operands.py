@@ -15,9 +15,7 @@ from ....codemod.python.functions import bases_of
 from ....codemod.python.names import ModuleNames, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP32
-from ..custom_functions import CustomFunction
-from ..function_passes import compares_dtypes
-from ..function_uses import applications, is_foreign
+from ..custom_functions import CustomFunction, applications, compares_dtypes, is_foreign
 
 
 @dataclass(frozen=True, slots=True, eq=False)

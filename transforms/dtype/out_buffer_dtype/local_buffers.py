@@ -22,8 +22,7 @@ from ....codemod.torch.autocast import autocasts_in, is_float32_island
 from ....codemod.torch.dtypes import HALVES
 from ....codemod.torch.tables.operations import OPERATIONS, operation
 from ....codemod.torch.tables.policies import policy_of
-from ..custom_functions import CustomFunction, custom_functions
-from ..function_passes import reads_dtype
+from ..custom_functions import CustomFunction, custom_functions, reads_dtype
 from .saved_buffers import Mismatch, asks_for_dtype, cast_to_target
 
 WITH_OUT = tuple(name for name in OPERATIONS if policy_of(name, "cuda") == "lower")

@@ -17,8 +17,7 @@ from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 from ....codemod.torch.tables.operations import keeps_dtype
 from ....codemod.torch.tables.policies import policy_of
-from ..custom_functions import CustomFunction
-from ..function_passes import passes_of, reads_dtype
+from ..custom_functions import CustomFunction, passes_of, reads_dtype
 
 MAX_EVIDENCE = 20
 

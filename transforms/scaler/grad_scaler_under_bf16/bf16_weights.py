@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.half.stepped_weights import SteppedWeights, stepped_weights
+from ....codemod.half.half_weights import SteppedWeights, stepped_weights
 from ....codemod.model import Edit, Fix, Place
 from ....codemod.purpose.regimes import Regime, conditions_of, speaks_of_precision
 from ....codemod.source.project import Project

@@ -37,7 +37,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.half.stepped_weights import SteppedWeights, models_of_optimizer, stepped_weights, weights_of_optimizer
+from ....codemod.half.half_weights import SteppedWeights, models_of_optimizer, stepped_weights, weights_of_optimizer
 from ....codemod.model import Edit, Finding, Fix, Place, Rule
 from ....codemod.python.creations import only_call
 from ....codemod.python.names import ModuleNames, modules_with
