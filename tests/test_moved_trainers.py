@@ -401,3 +401,116 @@ NEW_JOB = {"new.sbatch": "#!/bin/bash\n#SBATCH --gres=gpu:a100:4\nsrun python tr
 def test_a_job_on_gpus_without_bfloat16_needs_leave(job: dict[str, str], is_safe: bool, tmp_path: Path) -> None:
     report, _ = moved(tmp_path, all_rules(), {**LOOP, **job}, "bf16-mixed")
     assert bool(report.changes) == is_safe
+
+
+SHARED = {
+    "train.py": """
+        import torch
+        import yaml
+
+        settings = yaml.safe_load(open("conf.yaml"))
+        dtype = getattr(torch, settings["precision"])
+        net = torch.nn.Linear(8, 4).cuda()
+        opt, scaler = torch.optim.AdamW(net.parameters()), torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)
+        for x in torch.randn(3, 4, 8).cuda():
+            with torch.autocast("cuda", dtype=dtype):
+                loss = net(x).pow(2).mean()
+            scaler.scale(loss).backward()
+            scaler.step(opt)
+            scaler.update()
+        torch.save(net.state_dict(), "net.pt")
+    """,
+    "conf.yaml": "precision: float16\n",
+    "requirements.txt": PINS,
+}
+EXPORT = """
+    import numpy as np
+    import torch
+    import yaml
+
+    settings = yaml.safe_load(open("conf.yaml"))
+    weights = torch.load("net.pt")
+    READ
+"""
+LOOKED_UP = """
+    import lightning as L
+    import torch
+
+    TABLE = {WORDS}
+    net = L.LightningModule()
+    trainer = L.Trainer(precision="16-mixed", accelerator="gpu")
+    trainer.fit(net)
+    print(TABLE[trainer.precision])
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "target", "is_safe"),
+    [
+        (SHARED, "bf16-mixed", True),
+        (
+            {
+                **SHARED,
+                "export.py": EXPORT.replace(
+                    "READ", "print(weights['w'].to(getattr(torch, settings['precision'])).numpy())"
+                ),
+            },
+            "bf16-mixed",
+            False,
+        ),
+        ({**SHARED, "export.py": EXPORT.replace("READ", "print(weights['weight'].numpy())")}, "bf16-mixed", True),
+        (_of(LOOKED_UP, WORDS="'16-mixed': 2, '32-true': 4"), "bf16-mixed", False),
+        (_of(LOOKED_UP, WORDS="'16-mixed': 2, '32-true': 4"), "fp32", True),
+        (_of(LOOKED_UP, WORDS="'16-mixed': 2, 'bf16-mixed': 2"), "bf16-mixed", True),
+    ],
+)
+def test_other_readers_of_a_setting_have_to_know_its_new_value(
+    files: dict[str, str], target: str, is_safe: bool, tmp_path: Path
+) -> None:
+    report, _ = moved(tmp_path, all_rules(), files, target)
+    assert bool(report.changes) == is_safe
+
+
+TESTED = """
+    import torch
+    from train import step
+
+
+    def test_step():
+        out = step(torch.nn.Linear(8, 4).cuda(), torch.randn(2, 8).cuda())
+        assert TEST
+"""
+STEP = """
+    import torch
+
+
+    def step(net, x):
+        opt, scaler = torch.optim.AdamW(net.parameters()), torch.amp.GradScaler("cuda")
+        with torch.autocast("cuda", dtype=torch.float16):
+            out = net(x)
+            loss = out.float().pow(2).mean()
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+        return out.detach()
+
+
+    if __name__ == "__main__":
+        step(torch.nn.Linear(8, 4).cuda(), torch.randn(2, 8).cuda())
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "target", "is_safe"),
+    [
+        ("out.dtype == torch.float16", "bf16-mixed", False),
+        ("out.dtype in (torch.float16, torch.bfloat16)", "bf16-mixed", True),
+        ("out.shape == (2, 4)", "bf16-mixed", True),
+        ("out.dtype == torch.float16", "fp32", False),
+    ],
+)
+def test_a_test_that_demands_the_dtype_of_today_needs_leave(
+    test: str, target: str, is_safe: bool, tmp_path: Path
+) -> None:
+    report, _ = moved(tmp_path, all_rules(), {**_of(STEP), "test_train.py": TESTED.replace("TEST", test)}, target)
+    assert bool(report.changes) == is_safe

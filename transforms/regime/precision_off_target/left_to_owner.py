@@ -10,17 +10,18 @@ from dataclasses import replace
 from ....codemod.model import Place
 from ....codemod.proof.inserted import needs_of
 from ....codemod.proof.needs import Known, Need, Release
-from ....codemod.purpose.files import purpose_of
+from ....codemod.purpose.files import CONFIG_ENDINGS, is_test, purpose_of
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import training_modules
 from ....codemod.purpose.words import Purpose
-from ....codemod.python.names import names_of
+from ....codemod.python.names import modules_with, names_of
 from ....codemod.releases.pins import allowed
 from ....codemod.source.documents import FileKind
 from ....codemod.source.magics import CONTINUED, MASK
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
 from ....codemod.trainers.reading.runs import runs_of
+from ....codemod.trainers.reading.stated_words import speaks
 from ....codemod.trainers.writing.moves import Move
 from .half_kernels import half_only_kernel
 from .needs_of_run import needs_of_run
@@ -63,6 +64,7 @@ def reserved(project: Project, move: Move) -> Move:
             *move.needs,
             *_needs(project, (*(edit.path for edit in move.edits), *scripts)),
             *_of_gpus(project, move),
+            *_of_exports(project, move),
         ),
     )
     barred = next(_barred(project, move), None)
@@ -113,6 +115,21 @@ def _job_texts(project: Project) -> Iterator[tuple[str, int, str]]:
     for document in project.python_documents(("ml.",), ("instance_type",)):
         strings = names_of(project, document).of_type(ast.Constant)
         yield from ((document.path, item.lineno, item.value) for item in strings if isinstance(item.value, str))
+
+
+def _of_exports(project: Project, move: Move) -> Iterator[Need]:
+    """That no program which trains nothing casts to what a file says that moves, and makes arrays of it."""
+    files = dict.fromkeys(edit.path for edit in move.edits if edit.path.endswith(CONFIG_ENDINGS))
+    trained = training_modules(project) if files and compute_dtype(project.target) == BF16 else ()
+    for path in files:
+        name = path.rpartition("/")[2]
+        for module in modules_with(project, (name,), (".numpy(",), ("torch",)):
+            if module in trained or is_test(module.path):
+                continue
+            said = [item.value for item in module.of_type(ast.Constant) if isinstance(item.value, str)]
+            if any(item.endswith(name) for item in said) and any(speaks(item) for item in said):
+                line = module.calls_by_name["numpy"][0].lineno if "numpy" in module.calls_by_name else 1
+                yield Known(False, f"{module.path}:{line} makes an array, and {path} may say of what dtype")
 
 
 # --- pins -------------------------------------------------------------------------------------------------------------

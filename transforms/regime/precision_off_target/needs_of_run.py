@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from ....codemod.proof.needed_today import is_newer_anyway
 from ....codemod.proof.needs import Known, Need, Release
-from ....codemod.purpose.files import purpose_of
+from ....codemod.purpose.files import is_test, purpose_of
+from ....codemod.purpose.imports import importers_of
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.python.names import FunctionNode, ModuleNames, resolve
 from ....codemod.python.paths import guards, name_parts
@@ -16,7 +17,7 @@ from ....codemod.releases.pins import allowed
 from ....codemod.source.facts import memo
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts
-from ....codemod.torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES
+from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, Dtype
 from ....codemod.torch.tables.kernels import WORKS_SINCE
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.loads import Load, loads_in
@@ -45,9 +46,21 @@ OVERFLOWING = "StableDiffusionXL"
 def needs_of_run(project: Project, module: ModuleNames) -> tuple[Need, ...]:
     """The needs of what ``module`` runs, on the way to the project's target."""
     wanted = compute_dtype(project.target)
-    behind = tuple(item for item in used_by_runs(project, module) if not purpose_of(item.path).is_left_alone)
+    used = used_by_runs(project, module)
+    behind = tuple(item for item in used if item is module or not purpose_of(item.path).is_left_alone)
     found = _of_bf16(project, module, behind) if wanted == BF16 else _of_fp16(project, behind) if wanted == FP16 else ()
-    return (*found, *(_of_deepspeed(behind) if wanted in (BF16, FP32) else ()))
+    return (*found, *(_of_deepspeed(behind) if wanted in (BF16, FP32) else ()), *_of_tests(project, module, wanted))
+
+
+def _of_tests(project: Project, module: ModuleNames, wanted: Dtype | None) -> Iterator[Need]:
+    """That no test of the project demands the dtype of today: ``assert out.dtype == torch.float16``."""
+    for item in importers_of(project, module):
+        for node in item.of_type(ast.Compare) if is_test(item.path) else ():
+            sides = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]
+            told = {TORCH_DTYPES.get(item.qualified(side) or "") for side in sides if isinstance(side, ast.Attribute)}
+            if any(getattr(side, "attr", "") == "dtype" for side in sides) and told & {*HALVES} and wanted not in told:
+                yield Known(False, f"{item.path}:{node.lineno} tests {ast.unparse(node)}")
+                return
 
 
 def _of_deepspeed(behind: tuple[ModuleNames, ...]) -> Iterator[Need]:

@@ -16,7 +16,7 @@ from ....codemod.python.functions import called_function
 from ....codemod.python.names import ModuleNames, last_name, modules_at, string_of
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS
-from ....codemod.torch.dtypes import BF16, FP16, HALVES, Dtype, as_dtype
+from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, Dtype, as_dtype
 from ....codemod.trainers.framework import FAMILIES
 from ....codemod.trainers.reading.run_members import Run
 from ....codemod.trainers.reading.runs import runs_of
@@ -25,6 +25,8 @@ from .half_kernels import used_by_runs
 from .training_autocasts import training_regions
 
 FAMILY = {BF16: "bf16", FP16: "fp16"}
+SINGLE = ("32", "no")
+"""How trainers' words for float32 begin that name no dtype."""
 PRESENT = {"bf16": BF16, "fp16": FP16}
 OF_CHECKPOINT = "loads the weights without a dtype: in float32, or as their checkpoint has them"
 _Choice: TypeAlias = ast.If | ast.IfExp
@@ -81,6 +83,13 @@ def _refused(
     """A report for each check that lets the present value through and stops at the new one."""
     passed = _parameters(project, modules, names)
     for module in modules:
+        for node in module.of_type(ast.Subscript):
+            table = _table_at(module, node) if _last(node.slice) in names and node.slice not in seen else None
+            told = _meant(table.keys) if table is not None else []
+            if dtypes[0] in told and dtypes[1] not in told and None not in told:
+                seen.add(node.slice)
+                message = f"{ast.unparse(node)} has no entry for {dtypes[1].name}; the target is {project.target}"
+                yield Move(module.path, module.document.span(node), message)
         raising = (item for item in module.of_type(ast.If) if isinstance(item.body[0], ast.Raise))
         for node in (*raising, *module.of_type(ast.Assert)):
             known = names | passed.get(module.scope_of(node).function.node, set())
@@ -126,11 +135,24 @@ def _comparison(test: ast.Compare, dtype: Dtype) -> bool | None:
     """``args.precision not in ("fp16", "fp32")``, of words for dtypes."""
     other = test.comparators[0]
     words = other.elts if isinstance(other, ast.Tuple | ast.List | ast.Set) else [other]
-    told = [as_dtype(item.value) if isinstance(item, ast.Constant) else None for item in words]  # type: ignore[arg-type]
+    told = _meant(words)
     if not any(item in HALVES for item in told) or None in told:
         return None
     is_said = dtype in told
     return is_said if isinstance(test.ops[0], ast.Eq | ast.In) else not is_said
+
+
+def _meant(words: Sequence[ast.expr | None]) -> list[object]:
+    """The dtypes that words name; ``"32-true"`` and ``"no"`` are float32."""
+    told = [as_dtype(item.value) if isinstance(item, ast.Constant) else None for item in words]  # type: ignore[arg-type]
+    return [FP32 if isinstance(item, str) and item.startswith(SINGLE) else item for item in told]
+
+
+def _table_at(module: ModuleNames, node: ast.Subscript) -> ast.Dict | None:
+    """The dictionary that is written out under a name and is asked here."""
+    bound = module.scope_of(node.value).lookup(node.value.id) if isinstance(node.value, ast.Name) else []
+    value = bound[0].value if len(bound) == 1 else node.value
+    return value if isinstance(value, ast.Dict) else None
 
 
 # --- choices ----------------------------------------------------------------------------------------------------------
