@@ -363,6 +363,7 @@ NOT_PYTHON = {
     "codemod/trainers/writing/handed_deepspeed.py": "shell variables on command lines",
     "codemod/trainers/writing/handed_values.py": "tests of shell scripts",
     "codemod/trainers/writing/text_editing.py": "numbers in configuration files",
+    "transforms/regime/precision_off_target/left_to_owner.py": "machines that jobs ask for",
     "transforms/trainer/misspelled_precision/misspellings.py": "one word",
 }
 """Modules of facts and rules that match something else than Python source with regular expressions, and what."""
