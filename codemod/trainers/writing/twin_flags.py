@@ -24,7 +24,7 @@ def twin_flag(project: Project, source: Source, wanted: Dtype) -> Edit | None:
     twin = _twin(project, option) if option is not None else None
     if option is None or twin is None:
         return None
-    if _dtype(option) != wanted:
+    if named_half(option) != wanted:
         return _exchanged(source, twin) if source.kind == "flag" and source.value is True else None
     lines = (given for given in values_given(project, twin) if given.value is True and given.kind == "flag")
     there = next((given for given in lines if not source.lines.isdisjoint(given.lines)), None)
@@ -48,8 +48,9 @@ def _twin(project: Project, option: Option) -> Option | None:
     return found[0] if len(found) == 1 and _is_off(found[0]) else None
 
 
-def _dtype(option: Option) -> Dtype:
-    return next(DTYPE_WORDS[word] for word in words_of(option.name) if word in TWINS)
+def named_half(option: Option) -> Dtype | None:
+    """The 16-bit type that an option is named for."""
+    return next((DTYPE_WORDS[word] for word in words_of(option.name) if word in TWINS), None)
 
 
 def _is_off(option: Option) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ....codemod.model import Edit, EditRefused
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import HALVES
+from ....codemod.torch.dtypes import HALVES, Dtype
 from ....codemod.trainers.framework import FAMILIES
 from ....codemod.trainers.reading.chosen_alternatives import switches_of_choice
 from ....codemod.trainers.reading.run_members import Member, Run
@@ -14,7 +15,7 @@ from ....codemod.trainers.reading.runs import runs_of
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.writing.alternatives import chosen_in
 from ....codemod.trainers.writing.moves import Move
-from ....codemod.trainers.writing.twin_flags import OTHER_USES, twin_flag
+from ....codemod.trainers.writing.twin_flags import OTHER_USES, named_half, twin_flag
 
 
 def moves(project: Project) -> Iterator[Move]:
@@ -36,16 +37,31 @@ def _moves(project: Project, run: Run, member: Member) -> Iterator[Move]:
     wanted = compute_dtype(project.target)
     assert wanted is not None
     chosen = member.scope.place.saying("these settings are chosen by it")
-    message = f"this line chooses {member.regime}; the target is {project.target}"
+    message = (
+        f"{'this line' if run.command is not None else 'it'} chooses {member.regime}; the target is {project.target}"
+    )
     start = run.command.start if run.command is not None else None
-    for source in switches_of_choice(project, member.scope):
-        edit = twin_flag(project, source, wanted) if _is_on_line(run, source) else None
-        if edit is not None:
-            effect = "give the program its flag for the other type"
-            yield Move(source.path, source.span, message, effect, (edit,), (chosen,), OTHER_USES, command=start)
-            return
+    own = [source for source in switches_of_choice(project, member.scope) if _is_on_line(run, source)]
+    edits = (edit for source in own if (edit := twin_flag(project, source, wanted) or _added(source, wanted)))
+    edit = next(edits, None)
+    if edit is not None:
+        effect = "give the program its flag for the other type"
+        yield Move(run.place.path, run.place.span, message, effect, (edit,), (chosen,), OTHER_USES, command=start)
+        return
     message += ": no flag of the program is known that chooses other settings"
-    yield Move(run.place.path, run.place.span, message, evidence=(chosen,), command=start)
+    # What no line starts has no flag to exchange, and holds none of the others back.
+    yield Move(run.place.path, run.place.span, message, evidence=(chosen,), command=start, aside=start is None)
+
+
+def _added(source: Source, wanted: Dtype) -> Edit | None:
+    """The flag for ``wanted`` on a line that gives the program none."""
+    option = source.option
+    if option is None or option.switch is not False or source.value is not False or named_half(option) != wanted:
+        return None
+    try:
+        return source.respelled(True)
+    except EditRefused:
+        return None
 
 
 def _is_on_line(run: Run, source: Source) -> bool:
