@@ -169,13 +169,15 @@ def test_a_file_without_a_program_is_called_by_others(tmp_path: Path) -> None:
     [
         ("import lib\nlib.g()\n", {}, False),
         ("import lib\nlib.f()\n", {}, True),
-        ("import lib\nlib.g()\n", {"setup.py": "setup()\n"}, True),
-        ("import lib\nlib.g()\n", {"pyproject.toml": "[project]\nname = 'lib'\n"}, True),
-        ("import lib\nlib.g()\n", {"pyproject.toml": "[tool.ruff]\n"}, False),
+        ("import lib\nlib.g()\n", {"setup.py": "setup()\n"}, False),
+        ("from lib import f, g\ng()\n", {"setup.py": "setup()\n"}, True),
+        ("from lib import *\ng()\n", {"setup.py": "setup()\n"}, True),
+        ("from lib import f, g\ng()\n", {"pyproject.toml": "[project]\nname = 'lib'\n"}, True),
+        ("from lib import f, g\ng()\n", {"pyproject.toml": "[tool.ruff]\n"}, False),
         ("print(1)\n", {}, True),
     ],
 )
-def test_what_a_program_leaves_out_of_a_file_is_for_others_only_in_a_package(
+def test_what_a_program_leaves_out_of_a_file_is_for_others_only_where_a_package_exports_it(
     main: str, others: dict[str, str], reached: bool, tmp_path: Path
 ) -> None:
     files = {"main.py": main, "lib.py": "def f():\n    here()\n\n\ndef g():\n    pass\n", **others}

@@ -59,12 +59,9 @@ def _plain_backward(project: Project, module: ModuleNames, made: ast.Call, engin
     for call in module.calls_by_name.get("backward", ()):
         function, loss = function_of(module, call), call.func.value if isinstance(call.func, ast.Attribute) else None
         same = "." in engine or function is function_of(module, made)
-        plain = isinstance(loss, ast.Name) and not call.args and same
-        if (
-            plain
-            and ast.unparse(loss) in _made_by(module, function, engine, call)
-            and is_reached(project, module, call)
-        ):
+        if not isinstance(loss, ast.Name) or call.args or not same:
+            continue
+        if loss.id in _made_by(module, function, engine, call) and is_reached(project, module, call):
             return call
     return None
 
