@@ -514,3 +514,58 @@ def test_a_test_that_demands_the_dtype_of_today_needs_leave(
 ) -> None:
     report, _ = moved(tmp_path, all_rules(), {**_of(STEP), "test_train.py": TESTED.replace("TEST", test)}, target)
     assert bool(report.changes) == is_safe
+
+
+ATTENDING = """
+    import torch
+    from torch import nn
+    IMPORTED
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(16, 48)
+
+        def forward(self, x):
+            q, k, v = self.layer(x).chunk(3, -1)
+            return COMPUTED
+
+
+    net = Net().cuda()
+    opt = torch.optim.AdamW(net.parameters())
+    for step in range(3):
+        for x in torch.randn(3, 1, 4, 1, 16).cuda():
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                made = net(x)
+                loss = made.float().pow(2).mean()
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "computed", "target", "is_safe"),
+    [
+        ("from flash_attn import flash_attn_func", "flash_attn_func(q, k, v)", "fp32", False),
+        ("from flash_attn import flash_attn_func", "flash_attn_func(q, k, v)", "fp16-mixed", True),
+        ("", "nn.functional.scaled_dot_product_attention(q, k, v)", "fp32", True),
+        ("", "q * 1e5 + v", "fp16-mixed", False),
+        ("", "q * 1e3 + v", "fp16-mixed", True),
+    ],
+)
+def test_kernels_and_numbers_of_a_region_have_to_fit(
+    imported: str, computed: str, target: str, is_safe: bool, tmp_path: Path
+) -> None:
+    report, _ = moved(tmp_path, all_rules(), _of(ATTENDING, IMPORTED=imported, COMPUTED=computed), target)
+    assert bool(report.changes) == is_safe
+
+
+@pytest.mark.parametrize(("kept", "is_safe"), [(".tobytes()", False), (".mean()", True)])
+def test_bytes_of_an_array_are_not_those_of_another_dtype(kept: str, is_safe: bool, tmp_path: Path) -> None:
+    code = STEP.replace("return out.detach()", f"print(out.detach().cpu().numpy(){kept})")
+    code = code.replace("def step(net, x):", "def step(x):\n        net = torch.nn.Linear(8, 4).cuda()")
+    code = code.replace("step(torch.nn.Linear(8, 4).cuda(), ", "step(")
+    report, _ = moved(tmp_path, all_rules(), _of(code), "bf16-mixed")
+    assert bool(report.changes) == is_safe

@@ -33,7 +33,7 @@ from .losses_of_models import OF_MODEL, computes_scaled_loss
 from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
-from .unknown_arrays import array_of_unknown
+from .unknown_arrays import misfit
 
 DEFAULTS = ("parameter", "argument")
 """Where a truth value is left: what a caller passes decides, and a switch that is off is not flipped."""
@@ -68,7 +68,7 @@ def _to_half(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterato
     raw = raw_step(project, (region.module,)) if wanted == FP16 and region.values != {wanted} else ""
     beside = (other.autocast for other in training_regions(project) if other.module is region.module)
     is_off = all(is_fixed_off(project, item) for item in beside)
-    array = array_of_unknown(project, region.autocast) if wanted == BF16 and region.values != {wanted} else None
+    array = misfit(project, region.autocast, wanted) if region.values != {wanted} else None
     doubt = OFF_TODAY if is_off else f"{array.path}:{array.span.row} {array.message}" if array is not None else ""
     doubt = doubt or (OF_MODEL if computes_scaled_loss(project, region.autocast) else "")
     doubt = doubt or (_doubted_scaling(project, region) if wanted == FP16 and region.values != {wanted} else "")

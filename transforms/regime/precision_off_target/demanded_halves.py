@@ -16,6 +16,8 @@ from .readers_of_results import chain
 from .region_results import arrays_behind, block_of
 
 CHAINED = ast.Name | ast.Attribute
+GROWING = ast.Mult | ast.Add | ast.Sub
+LARGEST = 65504
 EXACT = 257
 """How many integers bfloat16 counts without a gap; float16 counts to 2048."""
 NO_COUNT = f"counts in bfloat16 then, which holds no odd number above {EXACT - 1}"
@@ -45,6 +47,21 @@ def demanded_float16(held: Mapping[tuple[ModuleNames, ast.AST], Collection[str]]
             if _looks_up(node) or (FP16 in told and BF16 not in told):
                 return module.place(node, f"{ast.unparse(node).splitlines()[0]} does not know bfloat16")
     return None
+
+
+def overflowing(held: Mapping[tuple[ModuleNames, ast.AST], Collection[str]]) -> Place | None:
+    """``x * 1e5`` of a region's tensor."""
+    for (module, function), names in held.items():
+        for node in ast.walk(function):
+            sides = (node.left, node.right) if isinstance(node, ast.BinOp) and isinstance(node.op, GROWING) else ()
+            big = any(isinstance(item, ast.Constant) and _is_big(item.value) for item in sides)
+            if big and any(chain(item) in names for item in sides if isinstance(item, CHAINED)):
+                return module.place(node, f"{ast.unparse(node)} may overflow in float16")
+    return None
+
+
+def _is_big(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) > LARGEST
 
 
 def counts_far(node: ast.AST | None) -> bool:

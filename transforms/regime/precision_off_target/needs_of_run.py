@@ -36,6 +36,8 @@ KERNELS_SINCE = {"torch_scatter": ("torch-scatter", "2.1")}
 """Packages with compiled kernels, and the release whose kernels take bfloat16."""
 DOUBTED = ("mmcv.ops", "spconv", "torchsparse", "MinkowskiEngine")
 """Packages whose kernels are compiled for float32 and float16, some of them for bfloat16 (traveller59/spconv#728)."""
+FLASH, FLASH_BACKEND, FLASH_PACKAGES = "flash_attention_2", "FLASH_ATTENTION", ("flash_attn.", "flash_attn_interface.")
+"""How attention is asked for whose kernels have no float32: of transformers, of torch, of the package itself."""
 AS_SAVED = "5.0"
 """The release of transformers that loads weights in the dtype of their checkpoint if none is asked for."""
 OVERFLOWING = "StableDiffusionXL"
@@ -49,7 +51,25 @@ def needs_of_run(project: Project, module: ModuleNames) -> tuple[Need, ...]:
     used = used_by_runs(project, module)
     behind = tuple(item for item in used if item is module or not purpose_of(item.path).is_left_alone)
     found = _of_bf16(project, module, behind) if wanted == BF16 else _of_fp16(project, behind) if wanted == FP16 else ()
-    return (*found, *(_of_deepspeed(behind) if wanted in (BF16, FP32) else ()), *_of_tests(project, module, wanted))
+    return (
+        *found,
+        *(_of_deepspeed(behind) if wanted in (BF16, FP32) else ()),
+        *_of_tests(project, module, wanted),
+        *(_of_attention(behind) if wanted == FP32 else ()),
+    )
+
+
+def _of_attention(behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
+    """Attention kernels that raise in float32."""
+    for item in behind:
+        imported = next((each.node for each in item.imports if (each.qualified or "").startswith(FLASH_PACKAGES)), None)
+        asked = (node for node in item.of_type(ast.Constant) if node.value == FLASH)
+        forced = item.attribute_loads.get(FLASH_BACKEND, ())
+        for node in (imported, *asked, *forced):
+            if node is not None:
+                line = getattr(node, "lineno", 1)
+                yield Known(False, f"{item.path}:{line} flash attention takes 16-bit numbers only")
+                break
 
 
 def _of_tests(project: Project, module: ModuleNames, wanted: Dtype | None) -> Iterator[Need]:

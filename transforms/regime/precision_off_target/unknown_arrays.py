@@ -19,9 +19,9 @@ from ....codemod.python.paths import function_of
 from ....codemod.python.reach import reached
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
-from ....codemod.torch.dtypes import HALVES
+from ....codemod.torch.dtypes import BF16, HALVES, Dtype
 from ....codemod.torch.tables.kernels import FLOAT16_ALONE
-from .demanded_halves import demanded_float16
+from .demanded_halves import demanded_float16, overflowing
 from .region_results import (
     CONVERTING,
     Block,
@@ -33,6 +33,15 @@ from .region_results import (
     is_conversion,
 )
 from .unproved_results import unproved_use
+
+
+def misfit(project: Project, region: Autocast, wanted: Dtype) -> Place | None:
+    """What a region's tensors meet that may not fit the other 16-bit dtype: arrays of bfloat16, numbers above 65504."""
+    if wanted == BF16:
+        return array_of_unknown(project, region)
+    block = block_of(project, region)
+    inside = arrays_inside(project, block[0][0], block).held if block else {}
+    return overflowing(arrays_behind(project, block).held) or overflowing(inside)
 
 
 def array_of_unknown(project: Project, region: Autocast) -> Place | None:
