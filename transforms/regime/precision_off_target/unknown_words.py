@@ -90,15 +90,15 @@ def _refused(
                 seen.add(node.slice)
                 message = f"{ast.unparse(node)} has no entry for {dtypes[1].name}; the target is {project.target}"
                 yield Move(module.path, module.document.span(node), message)
-        raising = (item for item in module.of_type(ast.If) if isinstance(item.body[0], ast.Raise))
-        for node in (*raising, *module.of_type(ast.Assert)):
-            known = names | passed.get(module.scope_of(node).function.node, set())
-            before, after = (_outcome(node.test, known, dtype) for dtype in dtypes)
-            goes_on = isinstance(node, ast.Assert)
-            if before is goes_on and after is (not goes_on) and node.test not in seen:
-                seen.add(node.test)
-                message = f"{ast.unparse(node.test)} stops a run in {dtypes[1].name}; the target is {project.target}"
-                yield Move(module.path, module.document.span(node.test), message)
+        raising = [(item.test, False) for item in module.of_type(ast.If) if isinstance(item.body[0], ast.Raise)]
+        asserted = [(item.test, True) for item in module.of_type(ast.Assert)]
+        for test, goes_on in (*raising, *asserted):
+            known = names | passed.get(module.scope_of(test).function.node, set())
+            before, after = (_outcome(test, known, dtype) for dtype in dtypes)
+            if before is goes_on and after is (not goes_on) and test not in seen:
+                seen.add(test)
+                message = f"{ast.unparse(test)} stops a run in {dtypes[1].name}; the target is {project.target}"
+                yield Move(module.path, module.document.span(test), message)
 
 
 def _parameters(project: Project, modules: Sequence[ModuleNames], names: set[str]) -> dict[ast.AST, set[str]]:
