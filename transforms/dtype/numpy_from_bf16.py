@@ -64,6 +64,8 @@ from .clashes import name_of
 ERROR = "unsupported ScalarType BFloat16"
 RAISES = "NumPy does not support bfloat16, so this raises TypeError"
 FUNCTIONS = ("asarray", "array")
+BITS = ("tobytes", "view", "tofile", "nbytes", "itemsize", "dtype", "data", "dumps")
+"""Members of arrays that give their bits, or how many there are."""
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -144,7 +146,10 @@ def _float_fix(project: Project, reading: Reading, *, safe: bool, certain: bool 
     message = "cast to float32 first; nothing changes for a float32 tensor"
     exact = Known(safe, "integers and float64 would become float32")
     alone = Known(not reading.has_others, "other calls may bring integers or float64 here")
-    return [proved(project, "float", message, [edit], exact, alone, Trusted("PF208", certain))]
+    above = reading.module.parents.get(reading.call)
+    asked = above.attr if isinstance(above, ast.Attribute) and project.target is not None else ""
+    wide = Known(asked not in BITS, f".{asked} gives four bytes a number then, and two before the move")
+    return [proved(project, "float", message, [edit], exact, alone, wide, Trusted("PF208", certain))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
