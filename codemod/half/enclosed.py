@@ -32,12 +32,29 @@ def can_be_inside(project: Project, run: Run, module: ModuleNames, node: ast.AST
         named = module in run.starts or is_named(project, owner)
         others = _runs_only_others(project, run.region, ProjectClass(module, owner))
         beside = run.region is not None and _is_called_beside(project, run.region, ProjectClass(module, owner))
-        return named and not (others or beside) and not _is_in_another_model(project, run, module, node)
+        elsewhere = others or beside or _is_called_outside(project, module, node)
+        return named and not elsewhere and not _is_in_another_model(project, run, module, node)
     region = run.region
     if region is None or region.form not in AROUND or way_inside(project, module, node) is not None:
         return True
     function = module.scope_of(node).function.node
     return isinstance(function, FunctionNode) and _is_called_by_a_model(project, region, module, function)
+
+
+def _is_called_outside(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a method of a model, no forward pass, is called by plain functions in no region: told by its name."""
+    function = module.scope_of(node).function.node
+    if not isinstance(function, FunctionNode) or function.name == "forward" or function.name.startswith("__"):
+        return False
+    found = False
+    for other in modules_with(project, (function.name,)):
+        for call in other.calls_by_name.get(function.name, ()):
+            owner = other.scope_of(call).enclosing_class
+            in_model = owner is not None and flow_of(project).is_module(ProjectClass(other, owner))
+            if in_model or way_inside(project, other, call) is not None:
+                return False
+            found = True
+    return found
 
 
 def _is_called_beside(project: Project, region: Autocast, owner: ProjectClass) -> bool:
