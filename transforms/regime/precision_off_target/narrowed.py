@@ -1,4 +1,4 @@
-"""What is no tensor of a region any more: numbers, stated dtypes, variables that a test has made numbers of."""
+"""What is no tensor of a region any more: numbers, stated dtypes, variables that a test has made numbers of, sizes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ LOST = frozenset({"shape", "dtype", "device", "ndim", "requires_grad"})
 """Attributes of the same kind."""
 TESTS = ("isinstance", "is_tensor")
 NUMBERS = ("float", "int", "bool", "str")
+SIZED = frozenset({"repeat", "view", "reshape", "expand", "topk", "chunk"})
+"""Methods of tensors that raise TypeError for sizes and counts that are floating tensors."""
 
 
 def call_name(call: ast.Call) -> str:
@@ -35,6 +37,8 @@ def is_narrowed(module: ModuleNames, node: ast.AST) -> bool:
     """Behind ``if isinstance(v, torch.Tensor): v = v.item()``, or an assertion that it is a number."""
     if not isinstance(node, ast.Name):
         return False
+    if _is_size(module, node):
+        return True
     for statement in _before(module, node):
         if isinstance(statement, ast.If) and _is_tensor(statement.test, node.id) and not statement.orelse:
             return _ends_as_number(statement.body, node.id)
@@ -43,6 +47,39 @@ def is_narrowed(module: ModuleNames, node: ast.AST) -> bool:
         if any(isinstance(item, ast.Name) and item.id == node.id and _stores(item) for item in ast.walk(statement)):
             return False
     return False
+
+
+def _is_size(module: ModuleNames, node: ast.Name) -> bool:
+    """Whether it has been a size before, itself or in a list: ``sizes[dim] = n``, ``x = x.repeat(*sizes)``."""
+    above: list[ast.stmt] = []
+    for statement in _before(module, node):
+        stored = (item for item in ast.walk(statement) if isinstance(item, ast.Name) and _stores(item))
+        if any(item.id == node.id for item in stored):
+            break
+        if not hasattr(statement, "body"):  # what stands in a block may not have run
+            above.append(statement)
+    names = {node.id, *(name for item in above for name in _lists_with(item, node.id))}
+    return any(_takes_size(module, item, names) for statement in above for item in ast.walk(statement))
+
+
+def _lists_with(statement: ast.stmt, name: str) -> Iterator[str]:
+    """The lists of which ``name`` becomes an item."""
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name) and statement.value.id == name:
+        yield from (
+            item.value.id
+            for item in statement.targets
+            if isinstance(item, ast.Subscript) and isinstance(item.value, ast.Name)
+        )
+
+
+def _takes_size(module: ModuleNames, node: ast.AST, names: set[str]) -> bool:
+    """``range(n)``, and methods of tensors; functions of the same name, as in itertools, take anything."""
+    if not isinstance(node, ast.Call):
+        return False
+    is_method = isinstance(node.func, ast.Attribute) and node.func.attr in SIZED and not module.qualified(node.func)
+    is_range = isinstance(node.func, ast.Name) and node.func.id == "range"
+    given = (item.value if isinstance(item, ast.Starred) else item for item in node.args)
+    return (is_method or is_range) and any(isinstance(item, ast.Name) and item.id in names for item in given)
 
 
 def _before(module: ModuleNames, node: ast.AST) -> Iterator[ast.stmt]:
