@@ -3,7 +3,8 @@
 ``TrainingArguments(fp16=args.fp16)`` can be told of bfloat16 by nobody: code has to read a second option first. It is
 declared like the one that is there, the call is passed both, and what asks for the old one asks for the new one. Files
 and launch lines that do not ask for it stay, and mean what they meant. A switch that names no precision
-(``fp16=args.mixed``) only goes to the other argument.
+(``fp16=args.mixed``) only goes to the other argument. A word that a switch picks (``"fp16" if args.fp16 else "no"``)
+gets another one before it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...formats.text import Entry
-from ...model import Edit, EditRefused, InsertStatement, NameArgument, ReplaceExpression, SetArgument
+from ...model import (
+    Edit,
+    EditRefused,
+    InsertStatement,
+    NameArgument,
+    Operation,
+    RemoveArgument,
+    ReplaceExpression,
+    SetArgument,
+)
 from ...python.class_fields import declared_fields
 from ...python.identifiers import words_of
 from ...python.names import ModuleNames
@@ -35,6 +45,7 @@ OTHER_ARGUMENT = "the option then asks for another precision"
 TAKEN_OVER = ("action", "type", "nargs", "const", "dest")
 """What a new option of argparse has in common with the one that it stands beside; its default and help are its own."""
 OF_ONE_PRECISION = SPEAKING - {"amp", "precision", "autocast", "device", "devices", "accelerator"}
+TWINS = {"bf16": "fp16", "fp16": "bf16"}
 LIKE_OTHERS = ("store_true", "BooleanOptionalAction")
 """Actions of switches that are off where nothing is said."""
 
@@ -55,12 +66,41 @@ def beside(project: Project, scope: Scope, plan: Plan) -> Beside | None:
     on = [step for step in plan.steps if step.setting is None and step.key.means and step.value == TRUE]
     off = [step for step in plan.unknown if step.value == FALSE and step.key.means]
     argument = scope.argument(off[0].setting) if len(on) == len(off) == 1 else None
-    if argument is None:
-        return None
     try:
-        return _Pair(project, scope, off[0], on[0], *argument).written()
+        if argument is None:
+            return _by_word(project, scope, plan)
+        names = off[0].key.name, on[0].key.name
+        return _Pair(project, scope, off[0], *names, on[0].key.arguments[:1], *argument).written((off[0], on[0]))
     except EditRefused:
         return None
+
+
+def _by_word(project: Project, scope: Scope, plan: Plan) -> Beside | None:
+    """The same of the word for a precision that a switch of this name picks: ``"fp16" if args.fp16 else "no"``."""
+    steps = [step for step in plan.unknown if step.key.means]
+    removed = _removed(project, scope) if not (steps or plan.steps) else None
+    if removed is not None:
+        return removed.written((removed.off,))
+    step = steps[0] if len(steps) == 1 and steps[0].value in TWINS else None
+    module, node = (scope.argument(step.setting) if step is not None else None) or (None, None)
+    if step is None or module is None or not isinstance(node, ast.IfExp) or not step.key.accepts(step.value):
+        return None
+    picked, left = (item.value if isinstance(item, ast.Constant) else "" for item in (node.body, node.orelse))
+    if picked != TWINS[step.value] or not (left is None or step.key.meaning(str(left)) == "fp32"):
+        return None
+    return _Pair(project, scope, step, picked, step.value, (), module, node.test, node).written((step,))
+
+
+def _removed(project: Project, scope: Scope) -> _Pair | None:
+    """``Accelerator(fp16=args.fp16)``: releases that took this switch beside the word have the word as well."""
+    new = (project.target or "").removesuffix("-mixed")
+    words = [key for key in scope.framework.keys if key.means and key.choices and key.arguments]
+    old = next((item for item in scope.settings if item.key.name == TWINS.get(new) and not item.key.choices), None)
+    argument = scope.argument(old) if old is not None and old.value is None else None
+    if old is None or argument is None or len(words) != 1 or not words[0].accepts(new) or scope.of(words[0].name):
+        return None
+    off = Step("set", old.key, FALSE, old)
+    return _Pair(project, scope, off, old.key.name, new, words[0].arguments[:1], *argument, is_removed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +110,26 @@ class _Pair:
     project: Project
     scope: Scope
     off: Step
-    on: Step
+    old: str
+    """What the one is called that goes off."""
+    new: str
+    argument: tuple[str, ...]
+    """Of the call, for the other one; empty where both pick a word for the same argument."""
     module: ModuleNames
     node: ast.expr
+    choice: ast.IfExp | None = None
+    """Where ``node`` picks the word."""
+    is_removed: bool = False
+    """Whether the argument of today goes away, and the other one takes a word."""
 
-    def written(self) -> Beside | None:
+    def written(self, steps: tuple[Step, ...]) -> Beside | None:
         """All edits. Raises EditRefused."""
         call = self.scope.call
-        if call is None or self.scope.is_open or not self.on.key.arguments or self.off.setting is None:
+        is_passed = bool(self.argument) or self.choice is not None
+        if call is None or self.scope.is_open or not is_passed or self.off.setting is None:
             return None
         if any(isinstance(item, ast.Not) for item in ast.walk(self.node)):
             return None  # ``not args.no_fp16``: no option is on that could be named for the other switch
-        name, steps = self.on.key.arguments[0], (self.off, self.on)
         found = [source for source in sources(self.project, self.module, self.node) if not source.is_guessed]
         if unfollowed_argument(self.project, self.module, self.node) is not None:
             return None
@@ -89,7 +137,9 @@ class _Pair:
             return None
         reads = list(self._reads())
         if not reads:
-            if not OF_ONE_PRECISION.isdisjoint(words_of(ast.unparse(self.node))) or any(x.picked_by for x in found):
+            name = next(iter(self.argument), "")
+            names_one = not OF_ONE_PRECISION.isdisjoint(words_of(ast.unparse(self.node)))
+            if not name or self.is_removed or names_one or any(item.picked_by for item in found):
                 return None
             passed = self._here(NameArgument(self.module.document.span(call), self.off.setting.name, name))
             return Beside(steps, (passed,), f"passes the switch as {name}", OTHER_ARGUMENT if found else "")
@@ -107,23 +157,22 @@ class _Pair:
         if not (options or of_mapping) or len(options) > 1:
             return None
         edits = (
-            *self._in_call(call, name, read, place),
+            *self._in_call(call, read, place),
             *self._declared(options, found),
             *self._given(found),
         )
         other = self._other(read.name)
         return Beside(steps, tuple(dict.fromkeys(edits)), f"reads {other} beside {read.name}", OWN_OPTION)
 
-    def _here(self, operation: NameArgument | SetArgument | ReplaceExpression | InsertStatement) -> Edit:
+    def _here(self, operation: Operation) -> Edit:
         return Edit(self.module.document.path, operation)
 
     def _other(self, name: str) -> str:
         """What an option is called that says of the other switch what ``name`` says of this one."""
-        old, new = self.off.key.name, self.on.key.name
-        for before, after in ((old, new), (old.upper(), new.upper())):
+        for before, after in ((self.old, self.new), (self.old.upper(), self.new.upper())):
             if before in name:
                 return name.replace(before, after)
-        raise EditRefused(f"{name} does not name {old}")
+        raise EditRefused(f"{name} does not name {self.old}")
 
     # --- the call -----------------------------------------------------------------------------------------------------
 
@@ -133,25 +182,38 @@ class _Pair:
         while waiting:
             node = waiting.pop()
             read = read_of(self.module, node) if isinstance(node, ast.expr) else None
-            if read is not None and self.off.key.name in words_of(read.name):
+            if read is not None and self.old in words_of(read.name):
                 yield read, node  # type: ignore[misc]
             else:
                 waiting += ast.iter_child_nodes(node)
 
-    def _in_call(self, call: ast.Call, name: str, read: Read, place: ast.expr) -> Iterator[Edit]:
+    def _in_call(self, call: ast.Call, read: Read, place: ast.expr) -> Iterator[Edit]:
         """Both switches; of a file that may name only one of them each with a default."""
         span = self.module.document.span
         key: ast.expr
         if isinstance(place, ast.Attribute):
             key = ast.Attribute(place.value, self._other(read.name), ast.Load())
         else:
+            if self.choice is not None or self.is_removed:
+                raise EditRefused("a file may name only one of them")
             assert read.owner is not None
             silent = ast.Compare(ast.Constant(read.name), [ast.NotIn()], [read.owner])
             key = _got(read.owner, self._other(read.name), silent if _is_on(place) else ast.Constant(False))
             if isinstance(place, ast.Subscript) or _is_on(place):
                 here = _got(read.owner, read.name, ast.Constant(False))
                 yield self._here(ReplaceExpression(span(place), (_written(self.module, here),)))
-        yield self._here(SetArgument(span(call), name, _written(self.module, _with(self.node, place, key))))
+        other = _written(self.module, _with(self.node, place, key))
+        if self.is_removed:
+            today, old = self.module.document.source(span(self.node)), self.off.setting.name if self.off.setting else ""
+            words = [_written(self.module, ast.Constant(word)) for word in (self.new, self.old)]
+            yield self._here(RemoveArgument(span(call), old))
+            picked = f"{words[0]} if {other} else {words[1]} if {today} else None"
+            yield self._here(SetArgument(span(call), self.argument[0], picked))
+        elif self.choice is None:
+            yield self._here(SetArgument(span(call), self.argument[0], other))
+        else:
+            word, today = _written(self.module, ast.Constant(self.new)), self.module.document.source(span(self.choice))
+            yield self._here(ReplaceExpression(span(self.choice), (f"{word} if {other} else {today}",)))
 
     # --- the declaration ----------------------------------------------------------------------------------------------
 
@@ -186,7 +248,7 @@ class _Pair:
         """``parser.add_argument("--fp16", action="store_true", help=...)`` for the other switch."""
         words = [item.value for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
         given = {item.arg: item.value for item in call.keywords}
-        flags = [self._other(word) for word in words if self.off.key.name in word]
+        flags = [self._other(word) for word in words if self.old in word]
         action = given.get("action")
         if len(words) != len(call.args) or not flags or None in given or not _is_plain(action):
             raise EditRefused("the option is declared in an unusual way")
@@ -197,7 +259,7 @@ class _Pair:
         if "default" in given or is_on:
             keywords.append(ast.keyword("default", ast.Constant(is_on)))
         if "help" in given:
-            keywords.append(ast.keyword("help", ast.Constant(f"Train in {self.on.key.name} mixed precision.")))
+            keywords.append(ast.keyword("help", ast.Constant(f"Train in {self.new} mixed precision.")))
         return ast.Call(call.func, [ast.Constant(flag) for flag in flags], keywords)
 
     # --- who asks for it ----------------------------------------------------------------------------------------------

@@ -92,7 +92,8 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> AtSources | 
     ignored |= _off_where_others_are_on(project, scope, step, found)
     ignored |= _other_words(found) if step.key.meaning(step.value) != "fp32" else frozenset()
     picked = [source for source in found if _names_precision(source.picked_by)]
-    follows = any(token_of_constant(item.value) == step.value for item in picked) and _decided_beside(project, scope)
+    follows = any(token_of_constant(item.value) == step.value for item in picked)
+    follows = follows and (_decided_beside(project, scope) or _is_given(project, scope, step))
     edits: list[Edit] = []
     doubt = ""
     stated = False
@@ -160,6 +161,12 @@ def _decided_beside(project: Project, scope: Scope) -> bool:
     """Whether another place decides what each run of a call computes in, as a trainer's own switches do."""
     winners = [run.winner for run in runs_of(project) if any(member.scope is scope for member in run.members)]
     return bool(winners) and all(item is not None and item.scope is not scope for item in winners)
+
+
+def _is_given(project: Project, scope: Scope, step: Step) -> bool:
+    """Whether each launch of a call gives the switch that picks this word: ``"bf16" if args.bf16 else "no"``."""
+    members = [member for run in runs_of(project) if run.command for member in run.members if member.scope is scope]
+    return bool(members) and all(member.regime == step.key.meaning(step.value) for member in members)
 
 
 def _names_precision(test: str) -> bool:
