@@ -7,18 +7,21 @@ imports; the first of these places that declares it counts.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from ...purpose.files import is_test, purpose_of
 from ...purpose.imports import connected_modules, reached_from
 from ...python.names import FunctionNode, ModuleNames, modules_at, modules_with
 from ...python.options import Option, options_in
+from ...source.documents import Document, FileKind
 from ...source.project import Project
 from ..parsers.programs import MAX_MODULES, runs_only_as_script
-from .launch_flags import flags_given, lines_without
+from .configs import config_files
+from .launch_flags import flags_given, lines_without, runs_one_of
 from .loaded_files import python_files_passed
 from .settings_modules import picked_settings
-from .source import Source
+from .source import Source, entry_source, literal_source
 
 MAX_FILES = 60
 """Files that a program imports, near ones first, in which options are looked for."""
@@ -84,6 +87,51 @@ def values_given(project: Project, option: Option) -> Iterator[Source]:
             module, absent = option.module, option.value_when_absent
             yield Source("option", module.path, module.span(option.node), option.name, absent, "", is_switch=True)
     yield from given
+
+
+def as_overridden(project: Project, module: ModuleNames, name: str, own: Iterable[Source]) -> list[Source]:
+    """The sources of a variable, with what launches give it: ``--dtype=float16``, or a Python file that is executed.
+
+    ``exec(open(path).read())`` of a program makes its variables options, and so does a function that is passed
+    ``globals()``; what stands in the program are the defaults.
+    """
+    found = list(own)
+    given = list(project.memo(_executed, (module, name))) if module.document.fact(_is_overridden) else []
+    if not given:
+        return found
+    return [replace(item, kind="option") if item.kind == "constant" else item for item in found] + given
+
+
+def _is_overridden(document: Document) -> bool:
+    """Whether a file executes text, or gives away its variables as a dictionary that others may write."""
+    calls = [node for node in ast.walk(document.tree) if isinstance(node, ast.Call)]
+    named = [node.func.id for node in calls if isinstance(node.func, ast.Name)]
+    if "exec" in named or "globals" not in named:
+        return "exec" in named
+    given = [item for node in calls for item in (*node.args, *(keyword.value for keyword in node.keywords))]
+    stored = [node.value for node in ast.walk(document.tree) if isinstance(node, ast.Subscript) and _is_store(node)]
+    updated = [node.func.value for node in calls if isinstance(node.func, ast.Attribute) and node.func.attr == "update"]
+    return any(isinstance(item, ast.Call) and ast.unparse(item) == "globals()" for item in (*given, *stored, *updated))
+
+
+def _is_store(node: ast.Subscript) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _executed(project: Project, asked: tuple[ModuleNames, str]) -> tuple[Source, ...]:
+    module, name = asked
+    found: list[Source] = []
+    for config in config_files(project, (name,), (FileKind.SHELL, FileKind.ENV)):
+        near = config.document.path
+        for entry in config.text.entries if not purpose_of(near).is_left_alone else ():
+            is_own = entry.kind == "flag" and entry.name == f"--{name}"
+            if is_own and runs_one_of(project, near, entry.command, {module.path}):
+                found.append(entry_source(config, entry))
+    for other in modules_at(project, python_files_passed(project, module.path)):
+        bindings = other.module_scope.bindings.get(name, ())
+        values = (item.value for item in bindings if item.value is not None)
+        found += filter(None, (literal_source("entry", other, value, name) for value in values))
+    return tuple(found)
 
 
 def constructions_of(project: Project, option: Option) -> Sequence[tuple[ModuleNames, ast.expr | None]]:

@@ -22,10 +22,11 @@ from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
 from ...source.project import Project
 from ...torch.dtype_values import constants_of
 from ...torch.dtypes import Unknown
-from .command_options import constructions_of, declared_options, values_given
+from .command_options import as_overridden, constructions_of, declared_options, values_given
 from .enum_members import are_members, member_source
 from .joined_switches import ASKS_FOR_DEVICE, all_of, is_joined, none_of
 from .launch_flags import programs_of
+from .mapping_items import DICTIONARIES, fills, is_of_globals, values_under
 from .named_classes import arguments_named
 from .picked_words import Pick, pick_of
 from .setting_reads import Read, entries_read, is_of_settings, read_of
@@ -186,37 +187,10 @@ def _of_dictionary(question: Trace[Source], module: ModuleNames, node: ast.expr)
     if not isinstance(table, ast.Name) or not isinstance(key, str):
         return
     for owner, made in trace(question.project, module, table, DICTIONARIES):
-        known = [value for name, value in zip(made.keys, made.values, strict=True) if _is_text(name, key)]
-        if len(known) == 1 and not any(_fills(item, key) for item in (owner, module)):
-            yield from (_of_kind(source, "constant", key) for source in question.of(owner, known[0]))
-
-
-def _is_text(node: ast.expr | None, text: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == text
-
-
-def _fills(module: ModuleNames, key: str) -> bool:
-    """Whether a module writes this key of some dictionary, or updates one."""
-    stores = (node for node in module.of_type(ast.Subscript) if isinstance(node.ctx, ast.Store))
-    merged = (isinstance(node.op, ast.BitOr) for node in module.of_type(ast.AugAssign))
-    updates = module.calls_by_name.get("update", ())
-    return (
-        any(_is_text(node.slice, key) for node in stores) or any(merged) or any(_updates(call, key) for call in updates)
-    )
-
-
-def _updates(call: ast.Call, key: str) -> bool:
-    """``options.update(other)``, ``options.update(dtype="float16")``; a scaler's or a progress bar's update is none."""
-    if not isinstance(call.func, ast.Attribute) or not isinstance(call.func.value, ast.Name):
-        return False
-    given = any(not isinstance(argument, ast.Constant) for argument in call.args)
-    return given or any(item.arg in (key, None) for item in call.keywords)
-
-
-DICTIONARIES: Domain[tuple[ModuleNames, ast.Dict]] = Domain(
-    lambda _question, module, node: ((module, node),) if isinstance(node, ast.Dict) else None, lambda *_gap: ()
-)
-"""The dictionaries that an expression can be."""
+        known = values_under(owner, made, key)
+        if len(known) == 1 and not any(fills(item, key) for item in (owner, module)):
+            found = (_of_kind(source, "constant", key) for source in question.of(owner, known[0]))
+            yield from as_overridden(question.project, owner, key, found) if is_of_globals(made) else found
 
 
 def _gap(question: Trace[Source], module: ModuleNames, node: ast.AST, why: Gap) -> Iterator[Source]:
@@ -250,7 +224,9 @@ def _carried(question: Trace[Source], step: Step, found: Iterable[Source]) -> It
         name = step.binding.name.removeprefix("self.")
         test = _picking(step)
         picked = (replace(item, picked_by=item.picked_by or test) if item.kind == HERE else item for item in found)
-        return [_of_kind(source, "field" if in_class else "constant", name) for source in picked]
+        own = [_of_kind(source, "field" if in_class else "constant", name) for source in picked]
+        is_variable = step.binding.scope is step.module.module_scope
+        return as_overridden(question.project, step.module, name, own) if is_variable else own
     if isinstance(step, Defaulted):
         kind = "fallback" if _is_filled(question.project, step) else "parameter"
         return [_of_kind(source, kind, step.parameter.name) for source in found]

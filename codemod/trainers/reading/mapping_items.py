@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ...python.names import ModuleNames
+from ...python.trace import Domain, Trace
 
 MAX_DEPTH = 12
+Written: TypeAlias = "tuple[ModuleNames, ast.Dict | ast.DictComp]"
+"""A dictionary that is written out, or of a module's variables, with its module."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,3 +112,54 @@ def builds_on_others(module: ModuleNames) -> bool:
         isinstance(statement, ast.With) or (isinstance(statement, ast.ImportFrom) and statement.level > 0)
         for statement in module.tree.body
     )
+
+
+# --- dictionaries that are read by a key ------------------------------------------------------------------------------
+
+
+def values_under(module: ModuleNames, made: ast.Dict | ast.DictComp, key: str) -> list[ast.expr]:
+    """What a dictionary holds under a key; of the variables of its module what these are given."""
+    if isinstance(made, ast.Dict):
+        return [value for name, value in zip(made.keys, made.values, strict=True) if _is_text(name, key)]
+    return [item.value for item in module.module_scope.bindings.get(key, ()) if item.value is not None]
+
+
+def is_of_globals(node: ast.AST) -> bool:
+    """``{name: globals()[name] for name in names}``: the variables of a module."""
+    value = node.value if isinstance(node, ast.DictComp) else None
+    if not isinstance(node, ast.DictComp) or not isinstance(value, ast.Subscript) or len(node.generators) != 1:
+        return False
+    is_global = isinstance(value.value, ast.Call) and isinstance(value.value.func, ast.Name)
+    return is_global and ast.unparse(value.value) == "globals()" and ast.unparse(value.slice) == ast.unparse(node.key)
+
+
+def _is_text(node: ast.expr | None, text: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == text
+
+
+def fills(module: ModuleNames, key: str) -> bool:
+    """Whether a module writes this key of some dictionary, or updates one."""
+    stores = (node for node in module.of_type(ast.Subscript) if isinstance(node.ctx, ast.Store))
+    merged = (isinstance(node.op, ast.BitOr) for node in module.of_type(ast.AugAssign))
+    updates = module.calls_by_name.get("update", ())
+    return (
+        any(_is_text(node.slice, key) for node in stores) or any(merged) or any(_updates(call, key) for call in updates)
+    )
+
+
+def _updates(call: ast.Call, key: str) -> bool:
+    """``options.update(other)``, ``options.update(dtype="float16")``; a scaler's or a progress bar's update is none."""
+    if not isinstance(call.func, ast.Attribute) or not isinstance(call.func.value, ast.Name):
+        return False
+    given = any(not isinstance(argument, ast.Constant) for argument in call.args)
+    return given or any(item.arg in (key, None) for item in call.keywords)
+
+
+def _dictionary(_question: Trace[Written], module: ModuleNames, node: ast.expr) -> tuple[Written, ...] | None:
+    if isinstance(node, ast.Dict) or (isinstance(node, ast.DictComp) and is_of_globals(node)):
+        return ((module, node),)
+    return None
+
+
+DICTIONARIES: Domain[Written] = Domain(_dictionary, lambda *_gap: ())
+"""The dictionaries that an expression can be."""
