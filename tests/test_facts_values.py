@@ -277,6 +277,34 @@ def test_callers_across_files(tmp_path: Path) -> None:
     assert callers.complete
 
 
+@pytest.mark.parametrize(
+    ("other", "complete"),
+    [
+        ("def step(net):\n    net.train()\n", True),  # lacks what the function has to be given
+        ("def show(train=True):\n    return 1 if train else 2\n", True),
+        ("import tensorflow as tf\nprint(tf.train)\n", True),
+        ("def step(net):\n    net.train(1, 2)\n", False),
+        ("def step(net):\n    return net.train\n", False),
+    ],
+)
+def test_callers_beside_the_same_name_elsewhere(tmp_path: Path, other: str, *, complete: bool) -> None:
+    files = {"lib.py": "def train(model, dtype): ...\n", "a.py": "from lib import train\ntrain(1, 2)\n", "b.py": other}
+    project = open_tree(tmp_path, files)
+    module = module_of(project, "lib.py")
+    function = module.tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    assert callers_of(project, module, function).complete is complete
+
+
+def test_callers_of_a_file_that_nothing_imports(tmp_path: Path) -> None:
+    others = {f"other_{number}.py": "def train(model, dtype): ...\n" for number in range(40)}
+    project = open_tree(tmp_path, {"run.py": "def train(model, dtype): ...\ntrain(1, 2)\n", **others})
+    module = module_of(project, "run.py")
+    function = module.tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    assert callers_of(project, module, function).complete
+
+
 def test_options_of_the_own_file_first(tmp_path: Path) -> None:
     flag = "parser.add_argument('--amp-dtype', default='{}')  # fp16\n"
     project = open_tree(tmp_path, {"train.py": flag.format("own"), "eval.py": flag.format("other")})

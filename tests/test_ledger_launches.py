@@ -47,6 +47,33 @@ for batch in torch.ones(2, 3, 2).cuda():
     loss = scaler.scale(loss) if scaler is not None else loss
     loss.backward()
 """
+PASSED = """
+import argparse
+
+import torch
+
+
+def train(net, batches, optimizer, scaler):
+    net.train()
+    for batch in batches:
+        with torch.autocast("cuda", enabled=scaler is not None):
+            loss = net(batch).sum()
+        loss = scaler.scale(loss) if scaler is not None else loss
+        loss.backward()
+
+
+def main(args):
+    net = torch.nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda") if args.amp else None
+    train(net, torch.ones(2, 3, 2).cuda(), optimizer, scaler)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--amp", action="store_true")
+    main(parser.parse_args())
+"""
 COMPOSED = """
 import hydra
 import lightning
@@ -78,6 +105,7 @@ def places(run: RunReport) -> list[int]:
             [[1], [2], [], [4]],
         ),
         (MADE, ["--amp", ""], ["fp16-mixed", "fp32"], [[1], []]),
+        (PASSED, ["--amp", ""], ["fp16-mixed", "fp32"], [[1], []]),
         (SWITCHED, ["--amp", "--seed 3", "--amp --seed 4"], ["fp16-mixed", "fp32", "fp16-mixed"], [[], [], []]),
         (
             COMPOSED,

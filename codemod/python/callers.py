@@ -12,8 +12,11 @@ from .functions import FunctionTarget, called_function
 from .limits import MAX_CALL_SITES, MAX_CALLER_FILES, MAX_FILES_SEARCHED
 from .names import FunctionNode, ModuleNames, names_of
 from .precision_words import SAID
+from .scopes import positional
 from .started import started_function
 
+IMPORTING = ("importlib", "__import__", "runpy", "import_module")
+"""Words of code that imports files by names which it computes."""
 COMMON = ("forward", "get", "call", "step", "update")
 """Names of methods that too many classes have."""
 
@@ -45,6 +48,11 @@ def callers_of(project: Project, module: ModuleNames, function: FunctionNode) ->
     name = _called_name(module, function)
     if name is None:
         return NOBODY_KNOWN
+    if _is_imported_by_nobody(project, module):
+        computing = [names_of(project, item) for item in project.python_documents(IMPORTING, (name,))]
+        own, complete = _sites(project, module, function, name)
+        complete = complete and all(_sites(project, item, function, name)[1] for item in computing)
+        return Callers(tuple(own[:MAX_CALL_SITES]), complete and 0 < len(own) <= MAX_CALL_SITES)
     sites: list[CallSite] = []
     complete = True
     everywhere = len(project.paths) <= MAX_FILES_SEARCHED
@@ -58,25 +66,58 @@ def callers_of(project: Project, module: ModuleNames, function: FunctionNode) ->
     return Callers(tuple(sites), everywhere and complete and bool(sites))
 
 
+@memo
+def _is_imported_by_nobody(project: Project, module: ModuleNames) -> bool:
+    """Whether a file only runs by itself, as far as the import statements of others tell."""
+    stem = module.path.rpartition("/")[2].removesuffix(".py")
+    documents = project.python_documents((stem,), (stem,)) if module.path.endswith(".py") else ()
+    others = [item for item in documents if item is not module.document]
+    if not documents or stem.startswith("__") or len(others) > MAX_CALLER_FILES:
+        return False
+    return all(stem not in _imported(names_of(project, item)) for item in others)
+
+
+def _imported(module: ModuleNames) -> set[str]:
+    """Every part of a name in the import statements of a file."""
+    named = [item.module or "" for item in module.of_type(ast.ImportFrom)]
+    listed = (*module.of_type(ast.Import), *module.of_type(ast.ImportFrom))
+    named += [alias.name for item in listed for alias in item.names]
+    return {part for name in named for part in name.split(".")}
+
+
 def _sites(project: Project, module: ModuleNames, function: FunctionNode, name: str) -> tuple[list[CallSite], bool]:
-    found, complete = project.memo(_sites_by_name, (module, name))
-    return [site for site in found if site.target.node is function], complete
+    found, unknown, complete = project.memo(_sites_by_name, (module, name))
+    own = [site for site in found if site.target.node is function]
+    return own, complete and not any(_may_reach(call, function) for call in unknown)
 
 
-def _sites_by_name(project: Project, asked: tuple[ModuleNames, str]) -> tuple[list[CallSite], bool]:
-    """The calls in a file that reach any function of a name, and whether these are all: many classes may have one."""
+def _may_reach(call: ast.Call, function: FunctionNode) -> bool:
+    """Whether a call can be one of a function: ``model.train()`` lacks what ``train(model, batches)`` has to be given.
+
+    Of a method the object may be given besides.
+    """
+    if any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords):
+        return True
+    needed = len(positional(function.args)) - len(function.args.defaults)
+    return len(call.args) + len(call.keywords) + isinstance(call.func, ast.Attribute) >= needed
+
+
+def _sites_by_name(project: Project, asked: tuple[ModuleNames, str]) -> tuple[list[CallSite], list[ast.Call], bool]:
+    """The calls in a file that reach any function of a name, those of which nobody knows, and whether these are all."""
     module, name = asked
     found: list[CallSite] = []
-    complete = True
+    unknown: list[ast.Call] = []
     called: set[ast.AST] = set()
     for call in module.calls_by_name.get(name, []):
         called.add(call.func)
         target = called_function(project, module, call)
         if target is None:
-            complete = False
+            unknown.append(call)
         else:
             found.append(CallSite(module, call, target))
-    references: list[ast.AST] = [*module.name_loads.get(name, []), *module.attribute_loads.get(name, [])]
+    named = (node for node in module.name_loads.get(name, []) if not _is_parameter(module, node))
+    read = (node for node in module.attribute_loads.get(name, []) if not _is_of_library(project, module, node))
+    references: list[ast.AST] = [*named, *read]
     for node in references:
         if node in called:
             continue
@@ -85,7 +126,22 @@ def _sites_by_name(project: Project, asked: tuple[ModuleNames, str]) -> tuple[li
         if start is not None and target is not None:
             called.add(node)
             found.append(CallSite(module, start, target))
-    return found, complete and all(node in called for node in references)
+    return found, unknown, all(node in called for node in references)
+
+
+def _is_parameter(module: ModuleNames, node: ast.Name) -> bool:
+    """Whether a name is a parameter's: ``if train:``; who passes a function there refers to it in another place."""
+    return {binding.kind for binding in module.scope_of(node).lookup(node.id)} == {"parameter"}
+
+
+def _is_of_library(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    """Whether an attribute is one of a package of which the project has no file: ``tf.train``."""
+    root = (module.qualified(node) or "").partition(".")[0]
+    return bool(root) and root not in project.fact(_names_of_files)
+
+
+def _names_of_files(project: Project) -> frozenset[str]:
+    return frozenset(part for path in project.python_paths(()) for part in path.removesuffix(".py").split("/"))
 
 
 def _called_name(module: ModuleNames, function: FunctionNode) -> str | None:
