@@ -283,6 +283,7 @@ def test_callers_across_files(tmp_path: Path) -> None:
         ("def step(net):\n    net.train()\n", True),  # lacks what the function has to be given
         ("def show(train=True):\n    return 1 if train else 2\n", True),
         ("import tensorflow as tf\nprint(tf.train)\n", True),
+        ("def step(opt):\n    if opt.train and not opt.test:\n        print(opt)\n", True),
         ("def step(net):\n    net.train(1, 2)\n", False),
         ("def step(net):\n    return net.train\n", False),
     ],

@@ -71,10 +71,14 @@ def _is_imported_by_nobody(project: Project, module: ModuleNames) -> bool:
     """Whether a file only runs by itself, as far as the import statements of others tell."""
     stem = module.path.rpartition("/")[2].removesuffix(".py")
     documents = project.python_documents((stem,), (stem,)) if module.path.endswith(".py") else ()
-    others = [item for item in documents if item is not module.document]
+    others = [item for item in documents if item is not module.document and _may_import(item.text, stem)]
     if not documents or stem.startswith("__") or len(others) > MAX_CALLER_FILES:
         return False
     return all(stem not in _imported(names_of(project, item)) for item in others)
+
+
+def _may_import(text: str, stem: str) -> bool:
+    return any(f"{before}{stem}" in text for before in ("import ", "from ", ".", ", ", "(", "\n    "))
 
 
 def _imported(module: ModuleNames) -> set[str]:
@@ -117,7 +121,7 @@ def _sites_by_name(project: Project, asked: tuple[ModuleNames, str]) -> tuple[li
             found.append(CallSite(module, call, target))
     named = (node for node in module.name_loads.get(name, []) if not _is_parameter(module, node))
     read = (node for node in module.attribute_loads.get(name, []) if not _is_of_library(project, module, node))
-    references: list[ast.AST] = [*named, *read]
+    references = [node for node in (*named, *read) if not _is_only_tested(module, node)]
     for node in references:
         if node in called:
             continue
@@ -132,6 +136,14 @@ def _sites_by_name(project: Project, asked: tuple[ModuleNames, str]) -> tuple[li
 def _is_parameter(module: ModuleNames, node: ast.Name) -> bool:
     """Whether a name is a parameter's: ``if train:``; who passes a function there refers to it in another place."""
     return {binding.kind for binding in module.scope_of(node).lookup(node.id)} == {"parameter"}
+
+
+def _is_only_tested(module: ModuleNames, node: ast.expr) -> bool:
+    """``if opt.train:``, ``opt.train and opt.no_test``: nobody gets a function by that."""
+    above = module.parents.get(node)
+    while isinstance(above, ast.BoolOp) or (isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not)):
+        node, above = above, module.parents.get(above)
+    return isinstance(above, ast.If | ast.While | ast.IfExp | ast.Assert) and above.test is node
 
 
 def _is_of_library(project: Project, module: ModuleNames, node: ast.expr) -> bool:
