@@ -84,7 +84,7 @@ def _may_import(text: str, stem: str) -> bool:
 def _imported(module: ModuleNames) -> set[str]:
     """Every part of a name in the import statements of a file."""
     named = [item.module or "" for item in module.of_type(ast.ImportFrom)]
-    listed = (*module.of_type(ast.Import), *module.of_type(ast.ImportFrom))
+    listed: list[ast.Import | ast.ImportFrom] = [*module.of_type(ast.Import), *module.of_type(ast.ImportFrom)]
     named += [alias.name for item in listed for alias in item.names]
     return {part for name in named for part in name.split(".")}
 
