@@ -91,16 +91,20 @@ class FileStore:
         """The paths that may answer a question, its ``where`` aside, sorted; they do where that `is_certain`."""
         key = (question.kinds, question.words, question.also)
         if key not in self._answers:
-            paths = self._holding(question.kinds, question.words)
-            for group in question.also:
-                written = self._index.writing(group, filter(self.is_plain, paths))
-                paths = [path for path in paths if path in written or not self.is_plain(path)]
-            self._answers[key] = paths
+            self._answers[key] = self._writing(question) if question.also else self._holding(*key[:2])
         return self._answers[key]
+
+    def _writing(self, question: Question) -> list[str]:
+        """Of the paths with the words, which many questions share, those that each group of ``also`` leaves."""
+        paths, plain = self.paths_for(Question(question.kinds, question.words)), self._index.plain
+        for group in question.also:
+            written = self._index.writing(group, plain.intersection(paths))
+            paths = [path for path in paths if path in written or path not in plain]
+        return paths
 
     def is_certain(self, path: str, question: Question) -> bool:
         """Whether a path among `paths_for` answers the question, without a look at its text."""
-        return not question.also or self.is_plain(path)
+        return not question.also or path in self._index.plain
 
     def is_plain(self, path: str) -> bool:
         """Whether a file can be read for certain, as its text is its bytes."""

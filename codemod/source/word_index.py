@@ -42,7 +42,7 @@ class WordIndex:
         return self._holding_any(among, words, exactly=True)
 
     @property
-    def plain(self) -> Set[str]:
+    def plain(self) -> set[str]:
         """Python files whose text is their bytes in UTF-8: what `writing` says of others means nothing."""
         return self._vocabulary.plain
 

@@ -95,7 +95,9 @@ def _slips(section: str) -> dict[str, str]:
 
 
 def _holds_slip(text: str) -> bool:
-    return any(slip in text for section in ("", *KEYS) for slip in _slips(section))
+    """Whether a slip stands between two quotes, as keys do: one look at the text for all slips."""
+    quoted = text.replace("'", '"').split('"')
+    return not all(_slips(section).keys().isdisjoint(quoted) for section in ("", *KEYS))
 
 
 def _section_above(entry: Entry) -> str:
