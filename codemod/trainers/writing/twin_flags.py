@@ -21,7 +21,7 @@ def twin_flag(project: Project, source: Source, wanted: Dtype) -> Edit | None:
     ``source`` is either of them on that line, or what it leaves out; None where the program defines no such flags.
     """
     option = source.option
-    twin = _twin(project, option) if option is not None else None
+    twin = twin_of(project, option) if option is not None else None
     if option is None or twin is None:
         return None
     if named_half(option) != wanted:
@@ -40,7 +40,7 @@ def _exchanged(source: Source, option: Option) -> Edit | None:
         return None
 
 
-def _twin(project: Project, option: Option) -> Option | None:
+def twin_of(project: Project, option: Option) -> Option | None:
     """The switch that is named for the other 16-bit type, both off where nothing says so."""
     words = [word for word in words_of(option.name) if DTYPE_WORDS.get(word) in HALVES and word in TWINS]
     name = option.name.replace(words[0], TWINS[words[0]]) if len(words) == 1 and _is_off(option) else ""

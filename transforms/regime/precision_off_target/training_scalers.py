@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ....codemod.model import Edit, Fix
 from ....codemod.purpose.files import purpose_of
-from ....codemod.purpose.regions import regions_of
+from ....codemod.purpose.regions import Region, regions_of
 from ....codemod.purpose.targets import compute_dtype
+from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts
 from ....codemod.torch.dtype_values import constants_of
@@ -17,9 +18,12 @@ from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
 from ....codemod.torch.scaler_edits.can_disable import can_disable
 from ....codemod.torch.scaler_edits.needs_of_disabling import needs_of_disabling
 from ....codemod.torch.scalers import Scaler, scalers
+from ....codemod.trainers.reading.knobs import Knob, knobs_of
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.region_switches import is_fixed_off, switches_of
+from ....codemod.trainers.reading.setting_reads import read_of
 from ....codemod.trainers.writing.moves import Move
+from ....codemod.trainers.writing.twin_flags import twin_flag, twin_of
 
 
 def moves(project: Project) -> Iterator[Move]:
@@ -63,9 +67,12 @@ def _missing(project: Project, scaler: Scaler) -> Iterator[Move]:
     values = {value for region in regions for value in region.values}
     if all(is_fixed_off(project, region.autocast) for region in regions):
         return  # the step computes in float32
+    together = {ast.unparse(item.node) for region in regions for item in switches_of(region.autocast) if item.opens}
     if node is not None and not isinstance(node, ast.Constant) and values == {FP16}:
-        together = {ast.unparse(item.node) for region in regions for item in switches_of(region.autocast) if item.opens}
-        yield from _off_elsewhere(project, scaler, node) if ast.unparse(node) not in together else ()
+        is_apart = ast.unparse(node) not in together
+        yield from _off_elsewhere(project, scaler, node, is_there=True) if is_apart else ()
+    elif FP16 in values:  # what the target's branch computes in
+        yield from _left_off(project, scaler, regions, together)
     if not scaler.switched_off or scaler.kind != "direct" or values != {FP16} or not isinstance(node, ast.Constant):
         return
     document = scaler.module.document
@@ -77,14 +84,38 @@ def _missing(project: Project, scaler: Scaler) -> Iterator[Move]:
     yield Move(document.path, document.span(scaler.call), message, effect, (operation,))
 
 
-def _off_elsewhere(project: Project, scaler: Scaler, node: ast.expr) -> Iterator[Move]:
-    """``GradScaler(enabled=args.fp16)`` where everything that is known to set the switch leaves it off."""
-    values = constants_of(project, scaler.module, node)
+def _left_off(project: Project, scaler: Scaler, regions: Iterable[Region], together: set[str]) -> Iterator[Move]:
+    """``if args.fp16: scaler = GradScaler()`` where the region asks for ``args.bf16``, and no flag brings the other."""
+    found = [(item.autocast.module, item.scenarios, item.autocast.dtype_node) for item in regions]
+    knobs = [knob for each in found for knob in knobs_of(project, *each)]
+    moving = {*together, *(knob.text for knob in knobs)}
+    brought = {name for knob in knobs for name in _brought(project, knob)}
+    tests = [guard.test for guard in guards(scaler.module, scaler.call) if guard.holds] if knobs else []
+    for node in (*tests, *([scaler.enabled_node] if knobs and scaler.enabled_node is not None else [])):
+        read = read_of(scaler.module, node)
+        name = node.id if isinstance(node, ast.Name) else read.name if read is not None else ""
+        if name and name not in brought and ast.unparse(node) not in moving:
+            yield from _off_elsewhere(project, scaler, node)
+
+
+def _brought(project: Project, knob: Knob) -> Iterator[str]:
+    """The other flag, where the move puts it in the place of each one that is given."""
+    given = [source for source in knob.sources(project) if source.value is True and source.option is not None]
+    if all(twin_flag(project, source, FP16) is not None for source in given):
+        twins = (twin_of(project, source.option) for source in given if source.option is not None)
+        yield from (twin.name for twin in twins if twin is not None)
+
+
+def _off_elsewhere(project: Project, scaler: Scaler, node: ast.expr, *, is_there: bool = False) -> Iterator[Move]:
+    """``GradScaler(enabled=args.fp16)`` where everything that is known to set the switch leaves it off.
+
+    With ``is_there`` the step computes in float16 today, and what the switch is now counts as well.
+    """
+    values = constants_of(project, scaler.module, node) if is_there else set()
     given = {source.value for source in sources(project, scaler.module, node)}
     if (values and values <= {False}) or (given and given <= {False, None}):
         document = scaler.module.document
-        message = (
-            f"{ast.unparse(node)} leaves this GradScaler switched off while the training step computes in float16; "
-            "the target is fp16-mixed: switch it on where that is decided"
-        )
+        step = "while the training step computes in float16" if is_there else "where the step is to compute in float16"
+        message = f"{ast.unparse(node)} leaves this GradScaler switched off {step}; the target is fp16-mixed: "
+        message += "switch it on where that is decided"
         yield Move(document.path, document.span(scaler.call), message)
