@@ -15,19 +15,20 @@ from ....codemod.python.functions import all_bases
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, LOADERS, WEIGHT_CASTS
-from ....codemod.torch.dtype_values import scenarios_of
+from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, UNKNOWN, Constant, Dtype
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.followed import casts_of_models
 from ....codemod.trainers.reading.knobs import knobs_of
 from ....codemod.trainers.reading.links import sources
+from ....codemod.trainers.reading.loads import loads_in
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.reading.stated_words import named_attribute
 from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
 from .branches import is_picked, picked_moves
 from .half_kernels import half_only_kernel
 from .input_casts import leaving
-from .spelling import replaced, respelled_cast
+from .spelling import argument_set, replaced, respelled_cast
 from .training_autocasts import fixed_in_model_code, training_regions
 from .weights_trained import looks_frozen, only_adapters
 
@@ -35,6 +36,7 @@ QUANTIZED = ("BitsAndBytesConfig",)
 QUANTIZED_KEYS = ("bnb_4bit_compute_dtype",)
 OTHERS = "what else is done with these weights is not known"
 UNREAD = "loads weights in a dtype that is not known here"
+OF_UNSLOTH = "today the machine decides what the weights are loaded in"
 SETTERS = ("set_default_dtype", "set_autocast_gpu_dtype")
 
 
@@ -64,6 +66,33 @@ def moves(project: Project) -> Iterator[Move]:
                 move = move.only_reported("inference may load with it") if shared and move.edits else move
                 move = replace(move, unproved=OTHERS) if not is_own and move.edits and not move.unproved else move
                 yield move.only_reported("model code enters regions of a fixed dtype with them") if mixed else move
+    yield from _left_to_unsloth(project, trained) if wanted == FP16 else ()
+
+
+def _left_to_unsloth(project: Project, trained: set[ModuleNames]) -> Iterator[Move]:
+    """Loads without a dtype by Unsloth, which takes bfloat16 where the GPU has it, and refuses ``fp16=True`` then."""
+    moving = {scope.path for scope in scopes_of(project) if scope.kind == "call" and "bf16-mixed" in scope.regimes}
+    for module in sorted((item for item in trained if item.path in moving), key=lambda item: item.path):
+        for load in (item for item in loads_in(project, module) if item.unsloth):
+            node = load.node
+            if node is None:
+                edits = argument_set(module, load.call, "dtype", FP16) if load.given.complete else ()
+            elif constants_of(project, module, node) == {None}:
+                edits = replaced(module, _written(module, node), FP16)
+            else:
+                continue
+            message = (
+                f"Unsloth picks the dtype of weights, and refuses fp16 for bfloat16; the target is {project.target}"
+            )
+            place = module.place(load.call if node is None else node, message)
+            yield Move(module.path, place.span, message, f"use float16: {_cost(FP16)}", edits, unproved=OF_UNSLOTH)
+
+
+def _written(module: ModuleNames, node: ast.expr) -> ast.expr:
+    """Where a value stands: ``node``, or what the only binding of a variable gives it."""
+    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
+    return value if value is not None else node
 
 
 def dtype_arguments(project: Project) -> Iterator[DtypeArgument]:
