@@ -45,7 +45,9 @@ script reads that file and stays. What is moved is the switch, never its branche
 machine computes in, `"no"` without CUDA, stays; where the code knows only `x == "fp16"`, it needs a branch, or another
 test of `x`, for the other word first), the configuration, not only the fallback of `cfg.get("dtype", "bf16")`, and no
 switch is written out beside one that an option decides: where the code reads one switch only
-(`TrainingArguments(fp16=args.fp16)`), it gets an option for the other one [unsafe], if nothing else reads the first.
+(`TrainingArguments(fp16=args.fp16)`, `"fp16" if args.fp16 else "no"`), it gets an option for the other one [unsafe], if
+nothing else reads the first. Where a program has `--bf16` and `--fp16`, one takes the other's place; policies of FSDP
+that they pick move with them [unsafe]. Files that a program executes among its variables move with its defaults.
 A word that picks what a trainer is told (`fp16=args.precision == "fp16"`, a table, a cascade of ifs) moves where the
 code knows one for the target [unsafe where other code reads the word].
 An option that takes other words only (`choices=["no", "fp16"]`, `type=int`) takes the new one as well [unsafe], if only
