@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ...formats.text import CommandLine
@@ -106,6 +106,14 @@ class Run:
     def counts(self, member: Member) -> bool:
         """Whether a member is no branch beside others."""
         return not member.is_picked and member not in self.offered
+
+    def says_over(self, scope: Scope, names: Iterable[str]) -> bool:
+        """Whether files that build on this one say all of these settings over it, or switch mixed precision off."""
+        depth = next((member.depth for member in self.members if member.scope is scope), 0)
+        nearer = (item for item in self.members if item.depth < depth and item.scope.framework is scope.framework)
+        settings = [item for member in nearer if member.scope.kind == scope.kind for item in member.scope.settings]
+        off = any(item.key.meaning(item.value) == "fp32" for item in settings if item.key.means and item.value)
+        return off or {item.name for item in settings}.issuperset(names)
 
     def overridden(self) -> Iterator[tuple[Member, Member]]:
         """Members that ask for another precision than a stronger one: (the weaker, the one that wins)."""

@@ -64,6 +64,13 @@ def all_runs_of(project: Project) -> tuple[Run, ...]:
     return tuple(_Resolver(project).runs())
 
 
+def is_said_over(project: Project, scope: Scope) -> bool:
+    """Whether each run that reads a file reads another one that says over it all that decides there (``_base_``)."""
+    names = [setting.name for setting in scope.settings if setting.key.means]
+    runs = [run for run in runs_of(project) if any(member.scope is scope for member in run.members)] if names else ()
+    return bool(runs) and all(run.says_over(scope, names) for run in runs)
+
+
 class _Resolver:
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -206,21 +213,24 @@ class _Resolver:
                     yield self._called(scope, how, launch)
             if self._states_in_files:
                 words = launch.words if launch is not None else ()
-                yield from self._built_on(composed_files(self._project, module, words))
+                yield from self._composed(composed_files(self._project, module, words))
             for file, options, row in self._named_in(module):
                 if not (launch is not None and launch.gives(options)) and is_used(self._project, script, path, row):
                     yield from self._with_bases(file, f"named in {path}")
 
     def _built_on(self, files: Iterable[RunFile]) -> Iterator[Member]:
-        """The scopes of files that build on each other; what a stronger one says again counts there alone."""
+        """The scopes of files that build on each other."""
+        return (member for file in files for member in self._of_file(file))
+
+    def _composed(self, files: Iterable[RunFile]) -> Iterator[Member]:
+        """The scopes of files that are composed; what a stronger one says again counts there alone."""
         said: set[tuple[str, str]] = set()
-        for file in files:
-            for member in self._of_file(file):
-                scope = member.scope
-                leading = {(scope.framework.id, item.key.name) for item in scope.settings if item.key.means}
-                if not leading or not leading <= said:
-                    said |= leading
-                    yield member
+        for member in self._built_on(files):
+            scope = member.scope
+            leading = {(scope.framework.id, item.key.name) for item in scope.settings if item.key.means}
+            if not leading or not leading <= said:
+                said |= leading
+                yield member
 
     def _with_bases(self, path: str, link: str) -> Iterator[Member]:
         """The scopes of a file, and those of the files that it builds on."""

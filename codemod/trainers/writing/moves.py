@@ -24,7 +24,7 @@ from ..reading.known_readers import looks_alike_only
 from ..reading.links import joined_sources
 from ..reading.loaded_files import serves_inference
 from ..reading.picked_calls import is_picked_by_word
-from ..reading.runs import runs_of
+from ..reading.runs import is_said_over, runs_of
 from ..reading.scopes import AUTO, FALSE, Scope, Setting, TextOrigin
 from ..reading.source import Source, only_fallbacks, unused_defaults
 from .added_keys import key_not_taken, read_by_name, value_not_taken
@@ -128,7 +128,9 @@ def _all_moves(project: Project, target: str) -> Iterator[tuple[Scope, Move]]:
         actions = scope.framework.actions(target)
         if actions and not purpose_of(scope.path).is_foreign and not _is_idle(project, scope):
             plan = _by_machine(project, scope, plan_of(project, scope, actions))
-            move = _move(project, scope, plan, target) if not _is_passed_on(project, scope, plan) else None
+            idle = is_said_over(project, scope) and all(step.verb in ("set", "put") for step in plan.steps)
+            is_others = idle or _is_passed_on(project, scope, plan)
+            move = _move(project, scope, plan, target) if not is_others else None
             if move is not None:
                 yield scope, move
 
