@@ -146,9 +146,8 @@ def _declared(acting: Acting, knob: Knob, sources: Iterable[Source]) -> Iterator
     alone = [source for source in found if source.kind == "constant"] if len(found) == 1 else []
     for source in (*(source for source in found if source.kind in SPOKEN), *alone):
         meant = knob.meaning(source.value)
-        if not (isinstance(meant, Dtype) or source.value in knob.undecided) or (
-            source.is_tested and not is_by_machine(source.text)
-        ):
+        is_told = isinstance(meant, Dtype) or source.value in knob.undecided or source.is_left_open
+        if not is_told or (source.is_tested and not is_by_machine(source.text)):
             continue
         decides = not source.is_guessed and not (knob.rivals and source.value is False)
         regime = (MIXED if acting.role == "compute" else TRUE).get(meant, "") if meant and decides else ""

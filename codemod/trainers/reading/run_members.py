@@ -50,7 +50,8 @@ class Member:
         """Whether a call is passed a precision that nobody follows: what is weaker may count or not."""
         leading = [item for item in self.scope.effective() if item.key.means and item.value is None]
         given = {item.setting: item.value for item in self.effective_handed}
-        return self.scope.kind == "call" and not self.is_picked and any(not given.get(item) for item in leading)
+        is_open = any("$" in given.get(item, "$") or not given.get(item) for item in leading)
+        return self.scope.kind == "call" and not self.is_picked and is_open
 
     @property
     def regime_without_bf16(self) -> str:

@@ -80,6 +80,11 @@ class Source:
         return bool(self.calls) or self.kind in ("flag", "variable")
 
     @property
+    def is_left_open(self) -> bool:
+        """Whether a command line gives it by a variable that nobody follows: ``--dtype $1`` of a function."""
+        return self.is_of_line and isinstance(self.value, str) and self.value.startswith("$")
+
+    @property
     def strength(self) -> int:
         """The smaller the stronger; an override on the run's own line (``trainer.precision=16``) counts as a flag."""
         return STRENGTH.get("flag" if self.kind == "entry" and self.is_of_line else self.kind, len(STRENGTH))

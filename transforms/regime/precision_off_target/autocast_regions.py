@@ -15,7 +15,7 @@ from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios, runs_without_gradients
 from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, Constant, Dtype, as_dtype
+from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, Dtype, as_dtype
 from ....codemod.torch.scaler_edits.add_scaler import fix
 from ....codemod.torch.unscaled_steps import names_scaling, scales_somehow, training_step
 from ....codemod.trainers.reading.knobs import Knob
@@ -26,7 +26,7 @@ from ....codemod.trainers.writing.doubts import OFF_TODAY
 from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
 from ....codemod.trainers.writing.twin_flags import OTHER_USES, twin_flag
 from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step, is_unscaled_in, raw_step
-from .branches import is_picked, picked_moves
+from .branches import is_picked, left_open, picked_moves
 from .demanded_halves import demanded_half
 from .half_kernels import half_only_kernel
 from .losses_of_models import OF_MODEL, computes_scaled_loss
@@ -51,9 +51,9 @@ def moves(project: Project) -> Iterator[Move]:
     for item in fixed_in_model_code(project):
         values = {scenario.value for scenario in dtype_scenarios(project, item)}
         if not values.isdisjoint(HALVES) and wanted not in values:
-            document = item.module.document
+            document, names = item.module.document, (value.name for value in values if isinstance(value, Dtype))
             message = (
-                f"this region always computes in {' or '.join(sorted(_names(values)))}, whatever the training step "
+                f"this region always computes in {' or '.join(sorted(names))}, whatever the training step "
                 f"does; the target is {project.target}; not changed automatically: the dtype is hard-coded in the "
                 "model and may be intentional"
             )
@@ -128,6 +128,7 @@ def _settings(
     """The default of a class's field is not used where configuration files say what it shall be."""
     found = [source for _, source in given]
     is_on = any(knob.meaning(source.value) in HALVES for knob, source in given)
+    yield from (left_open(knob, source, wanted) for knob, source in given if source.is_left_open)
     for knob, source in given:
         is_off = wanted in HALVES and knob.meaning(source.value) == FP32
         for move in _knob_moves(project, region, knob, source, wanted, kernel) if not (is_off and is_on) else ():
@@ -292,10 +293,6 @@ def says(region: TrainingRegion) -> str:
         return "this region computes in a dtype that is not stated here"
     how = " (autocast's default on CUDA)" if region.autocast.dtype_node is None else ""
     return f"this region computes in {dtype.name}{how}"
-
-
-def _names(values: set[Constant]) -> list[str]:
-    return [value.name for value in values if isinstance(value, Dtype)]
 
 
 def only_with(switches: tuple[Switch, ...]) -> str:

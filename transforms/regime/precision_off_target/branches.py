@@ -45,6 +45,13 @@ def picked_moves(
             yield Move(document.path, document.span(node), message, evidence=given, settled_by=_places(given))
 
 
+def left_open(knob: Knob, source: Source, wanted: Dtype) -> Move:
+    """A report for what a command line gives by a variable that is not followed: ``--dtype $1``."""
+    message = f"{source.value} gives {source.key} here and is not followed; make it {knob.literal(wanted)!r}"
+    starts = [source.config.text.commands[call].start for call in source.calls[:1]] if source.config is not None else []
+    return Move(source.path, source.span, message, command=next(iter(starts), None))
+
+
 def _is_wrong(knob: Knob, source: Source, wanted: Dtype) -> bool:
     meant = knob.meaning(source.value)
     return meant in HALVES and meant != wanted
