@@ -269,6 +269,7 @@ def _of(code: str, pins: str = PINS, **changed: str) -> dict[str, str]:
         (_of(ENGINE, ASKED="pass"), "bf16-mixed", True),
         (_of(ENGINE, "deepspeed==0.4.5\n", ASKED="pass"), "bf16-mixed", False),
         (_of(ENGINE, ASKED="x = x.half() if engine.fp16_enabled() else x"), "bf16-mixed", False),
+        (_of(ENGINE, ASKED="x = x.half() if engine.fp16_enabled() else x"), "fp32", True),
         (_of(ENGINE, ASKED="print(engine.fp16_enabled(), engine.bfloat16_enabled())"), "bf16-mixed", True),
         (_of(ENGINE, ASKED="print(optimizer.cur_scale)"), "fp32", False),
         (_of(LOADING, GIVEN=""), "fp16-mixed", False),

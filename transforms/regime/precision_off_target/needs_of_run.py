@@ -53,7 +53,7 @@ def needs_of_run(project: Project, module: ModuleNames) -> tuple[Need, ...]:
     found = _of_bf16(project, module, behind) if wanted == BF16 else _of_fp16(project, behind) if wanted == FP16 else ()
     return (
         *found,
-        *(_of_deepspeed(behind) if wanted in (BF16, FP32) else ()),
+        *(_of_deepspeed(behind, wanted) if wanted in (BF16, FP32) else ()),
         *_of_tests(project, module, wanted),
         *(_of_attention(behind) if wanted == FP32 else ()),
     )
@@ -83,11 +83,11 @@ def _of_tests(project: Project, module: ModuleNames, wanted: Dtype | None) -> It
                 return
 
 
-def _of_deepspeed(behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
+def _of_deepspeed(behind: tuple[ModuleNames, ...], wanted: Dtype | None) -> Iterator[Need]:
     for item in behind:
         for node in item.attribute_loads.get(SCALE, ())[:1]:
             yield Known(False, f"{item.path}:{node.lineno} reads {SCALE}, which DeepSpeed has for float16")
-        if ASKED in item.attribute_loads and OTHER not in item.attribute_loads:
+        if wanted == BF16 and ASKED in item.attribute_loads and OTHER not in item.attribute_loads:
             line = item.attribute_loads[ASKED][0].lineno
             yield Known(False, f"{item.path}:{line} asks {ASKED}(), and nothing there asks {OTHER}()")
 
