@@ -11,6 +11,7 @@ import posixpath
 from collections.abc import Iterator
 
 from ...formats.text import CommandLine
+from ...purpose.training import training_modules
 from ...python.names import ModuleNames, attribute_chain, modules_at
 from ...source.documents import FileKind
 from ...source.project import Project
@@ -21,7 +22,7 @@ from .parsed_files import interfaces_reading
 from .program_files import VARIABLE, words_of_script
 from .recognition import is_file_named, runs_program
 from .run_members import Run
-from .runs import LAUNCHERS_OWN, UNNAMED, runs_of
+from .runs import LAUNCHERS_OWN, UNNAMED, all_runs_of, runs_of
 from .scopes import Scope
 from .shown_lines import instructed_files
 
@@ -31,6 +32,8 @@ PARSES = ("HfArgumentParser", "TrlParser")
 """Parsers of classes that say themselves which files they take, and with which keys."""
 HANDED_FILES = ("hf_trainer", "trl", "accelerate")
 """Frameworks to which a launcher hands a DeepSpeed file that their own code does not name."""
+TAKING = ("accelerate", "deepspeed", "transformers", "trl")
+"""Packages whose trainers take the files of launchers though their calls say no precision."""
 INSTRUCTIONS = (FileKind.SHELL, FileKind.ENV, FileKind.TEXT, FileKind.YAML)
 """Files that hold launch lines: scripts, read-mes, makefiles, workflows."""
 
@@ -65,15 +68,20 @@ def looks_alike_only(project: Project, scope: Scope) -> bool:
     if any(reader_is_known(project, item) for item in beside):
         return False
     if scope.framework.id in LAUNCHERS_OWN:
-        runs = [run for run in runs_of(project) if run.modules]
-        return bool(runs) and not any(map(_may_be_given_files, runs))
+        trained = {module.document.path for module in training_modules(project)}
+        runs = [run for run in all_runs_of(project) if run.modules]
+        runs = [run for run in runs if run.members or not trained.isdisjoint(run.modules)]
+        return bool(runs) and not any(_may_be_given_files(project, run) for run in runs)
     return scope.framework.recognize.generic and any(True for _ in project.python_paths(PARSES))
 
 
-def _may_be_given_files(run: Run) -> bool:
+def _may_be_given_files(project: Project, run: Run) -> bool:
     """Whether nobody sees with which files a launcher starts a trainer that takes them."""
-    is_unseen = run.command is None or is_open(run.command)
-    return is_unseen and any(member.scope.framework.id in HANDED_FILES for member in run.members)
+    if run.command is not None and not is_open(run.command):
+        return False
+    if run.members:
+        return any(member.scope.framework.id in HANDED_FILES for member in run.members)
+    return any(not module.imported_packages.isdisjoint(TAKING) for module in modules_at(project, run.modules))
 
 
 def is_open(command: CommandLine) -> bool:

@@ -99,9 +99,8 @@ def standing_of(run: Run, items: Iterable[Declaration]) -> dict[Declaration, str
 def _by_strength(run: Run, items: Iterable[Declaration]) -> list[list[Declaration]]:
     """The command line's settings, those of files, and defaults, as far as there are any; of weights only if alone."""
     given = [item for item in items if item.feeds and not _is_switch(item)]
-    followed = [
-        item for item in given if item.regime or item.value.lstrip('"').startswith("$")
-    ]  # a variable may say anything
+    # What a variable holds that nobody follows may be anything.
+    followed = [item for item in given if item.regime or item.value.lstrip('"').startswith("$")]
     steering = [item for item in followed if item.condition != NOT_TRAINED]
     return _strongest(run, [item for item in steering if item.regime not in OF_WEIGHTS] or steering)
 
