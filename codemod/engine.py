@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from .asking import RuleAnswer
 from .model import (
     AddDecorator,
     AddImport,
@@ -53,6 +54,8 @@ class Options:
     """The code of the rule whose fixes are carried out before those of all others: these judge what it leaves."""
     jobs: int = 1
     """How many processes may check at the same time."""
+    ask: Callable[[Project, Sequence[Rule], Callable[[Rule], None]], list[RuleAnswer]] | None = None
+    """Asks rules in place of `ask_in_processes`: where an earlier run has left its findings."""
 
 
 @dataclass(slots=True)
@@ -307,7 +310,10 @@ def _findings(project: Project, rules: Sequence[Rule], options: Options) -> tupl
             options.progress(f"{rule.code} {rule.name}")
 
     in_order = sorted(rules, key=lambda item: item.code)
-    answers = ask_in_processes(project, in_order, options.jobs, begins)
+    if options.ask is not None:
+        answers = options.ask(project, in_order, begins)
+    else:
+        answers = ask_in_processes(project, in_order, options.jobs, begins)
     unique = {(item.path, item.span, item.code, item.message): item for each in answers for item in each.findings}
     ordered = _with_sight(project, tuple(unique[key] for key in sorted(unique)))
     screened = Screened(ordered) if options.screen is None else options.screen(project, ordered)

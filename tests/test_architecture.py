@@ -45,7 +45,7 @@ LAYERS = (
     ("trainers.writing",),
     ("rewrite",),
     ("asking", "rehearsed"),
-    ("processes",),
+    ("processes", "incremental"),
     ("engine",),
     ("moving",),
     ("plugins", "report"),

@@ -8,6 +8,7 @@ from itertools import permutations
 
 import pytest
 from precfix.codemod.flow.circles import Circles
+from precfix.codemod.source.looks import Looks
 
 CALLS = {
     "alone": [],
@@ -23,7 +24,7 @@ class Summaries:
     """A question per function: which functions it reaches, told so that the order of a cut shows."""
 
     def __init__(self) -> None:
-        self.circles = Circles()
+        self.circles = Circles(Looks())
         self.computed: list[str] = []
 
     def of(self, name: str) -> str:
@@ -60,7 +61,7 @@ def test_what_is_in_no_circle_is_computed_once() -> None:
 
 
 def test_what_was_cut_short_is_looked_for_again() -> None:
-    circles = Circles()
+    circles = Circles(Looks())
     asked: list[str] = []
 
     def deep() -> str:
@@ -75,7 +76,7 @@ def test_what_was_cut_short_is_looked_for_again() -> None:
 
 
 def test_an_answer_that_fails_leaves_no_trace() -> None:
-    circles = Circles()
+    circles = Circles(Looks())
 
     def fail() -> str:
         raise RecursionError
@@ -98,7 +99,7 @@ def test_any_graph_of_calls(seed: int) -> None:
     calls = {name: generator.sample(names, generator.randint(0, 3)) for name in names}
 
     def summaries(order: Iterable[str]) -> dict[str, str]:
-        circles = Circles()
+        circles = Circles(Looks())
 
         def of(name: str) -> str:
             return circles.answer(name, lambda: f"{name}({' '.join(map(of, calls[name]))})", "cut")

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from .folder import belongs_to_user, folder_to_read, folder_to_write, is_own
 
-KINDS = ("answers", "tables", "words")
+KINDS = ("answers", "findings", "tables", "words")
 """What is kept, each in a folder of its own."""
 MAX_BYTES = 64_000_000
 """Of one file."""

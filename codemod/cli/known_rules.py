@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..model import Rule
@@ -20,10 +21,15 @@ def known_rules(root: Path, isolated: bool, files: int) -> tuple[tuple[Rule, ...
     own = load()
     if isolated:
         return own, ()
-    from ..plugins.plugins import with_plugins
+    from ..plugins import plugins
 
-    loaded = with_plugins(own, [root])
+    loaded = plugins.with_plugins(own, [root])
     return loaded.rules, loaded.problems
+
+
+def with_plugins(known: Sequence[Rule], problems: Sequence[Skipped]) -> bool:
+    """Whether rules of other packages are among the known ones, or broken."""
+    return bool(problems) or any(not rule.code.startswith("PF") for rule in known)
 
 
 def installed_rules() -> tuple[tuple[Rule, ...], tuple[Skipped, ...]]:

@@ -14,13 +14,15 @@ from ..screening.selection import Selection, require_known, rule_named, validate
 from ..settings.settings import Settings, settings_of
 from ..settings.settings_tree import SettingsTree, settings_below
 from .commands import STDIN, MigrateRequest, Request
-from .known_rules import known_rules
+from .known_rules import known_rules, with_plugins
 from .machine import machine_of, target_on
 from .observations import observation_of
 from .options import TargetChoice
+from .recalled import recalled
 
 if TYPE_CHECKING:
     from ..engine import Options
+    from ..incremental.rechecking import Rechecking
     from ..screening.screen import Screen
     from ..source.project import Project
 
@@ -52,11 +54,13 @@ class Opened:
     """The files (not folders) that the user named, relative to the root."""
     jobs: int = 1
     """How many processes check at the same time."""
+    earlier: Rechecking | None = None
+    """What the last check has left."""
 
     @property
     def has_plugins(self) -> bool:
         """Whether rules of other packages are installed, broken ones as well."""
-        return bool(self.problems) or any(not rule.code.startswith("PF") for rule in self.known)
+        return with_plugins(self.known, self.problems)
 
     def completed(self, report: Report) -> Report:
         """The report with what went wrong before the rules ran."""
@@ -79,8 +83,10 @@ def open_request(request: Request) -> Opened:
     root = settings.root
     rules = _selected(request, settings, known, problems)
     project = project.with_frameworks(load_frameworks(root.frameworks))
-    project, target = _aimed(project, request, root)
+    project, aim = _aimed(project, request, root)
     project = project.with_observation(observation_of(project, request.observed))
+    earlier = recalled(project, request, root, rules, with_plugins(known, problems))
+    target = aim or declared_target(project, earlier)
     _warn_of_missing_target_rule(request, rules)
     chosen = request.baseline or (root.baseline if request.write_baseline is None else None)
     screen = Screen(
@@ -98,7 +104,7 @@ def open_request(request: Request) -> Opened:
     stdin = next(filter(project.is_checked, project.paths), "") if request.is_stdin else ""
     named = [stdin] if stdin else _named_files(request.paths, project)
     _parse(project, named)
-    return Opened(project, target, settings, rules, known, screen, problems, stdin, named, request.jobs or 1)
+    return Opened(project, target, settings, rules, known, screen, problems, stdin, named, request.jobs or 1, earlier)
 
 
 # --- the project ------------------------------------------------------------------------------------------------------
@@ -233,8 +239,8 @@ def _parse(project: Project, named: Sequence[str]) -> None:
 # --- the target -------------------------------------------------------------------------------------------------------
 
 
-def _aimed(project: Project, request: Request, settings: Settings) -> tuple[Project, Target]:
-    """The project on its machine and on its way to the regime to arrive at, and who says so."""
+def _aimed(project: Project, request: Request, settings: Settings) -> tuple[Project, Target | None]:
+    """The project on its machine and on its way to the regime to arrive at, and who says so; None: it itself."""
     profile = request.profile or (settings.profile if not request.probe else None)
     machine = machine_of(project, profile, request.probe)
     if machine is not None:
@@ -248,14 +254,14 @@ def _aimed(project: Project, request: Request, settings: Settings) -> tuple[Proj
         is_real = any(device.backend != "cpu" for device in machine.profile.training_devices)
         aims = isinstance(request, MigrateRequest) and is_real
         return project.with_target(recommended.regime) if aims else project, recommended
-    return project, declared_target(project)
+    return project, None
 
 
-def declared_target(project: Project) -> Target:
+def declared_target(project: Project, earlier: Rechecking | None = None) -> Target:
     """The regime the project itself declares."""
     from ...transforms.deferred import declared
 
-    return Target(declared(project), DECLARED)
+    return Target(declared(project) if earlier is None else earlier.regime(declared), DECLARED)
 
 
 def target_line(target: Target) -> str:
@@ -328,7 +334,9 @@ def options_of(
             raise UsageError(f"--fix {item!r}: write CODE=NAME, for example PF101=disable")
         chosen[rule_named(code, opened.known).code] = name
     unsafe = settings.unsafe_fixes if unsafe_fixes is None else unsafe_fixes
-    return Options(unsafe, chosen, step, opened.screen, jobs=opened.jobs)
+    return Options(
+        unsafe, chosen, step, opened.screen, jobs=opened.jobs, ask=opened.earlier.ask if opened.earlier else None
+    )
 
 
 def check_chosen(report: Report, fix: Sequence[str] | None, known: Sequence[Rule]) -> None:

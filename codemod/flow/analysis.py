@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from ..python.functions import FunctionTarget, lineage, method_of
-from ..python.names import Binding, FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
+from ..python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ..source.project import Project
 from ..torch.half_words import weights_can_be_half
 from . import statements
@@ -46,11 +46,7 @@ class FlowAnalysis:
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        self._circles = Circles()
-        self._weights: dict[ProjectClass, Atom] = {}
-        self._methods: dict[tuple[ProjectClass, str], FunctionTarget | None] = {}
-        self._modules: dict[ProjectClass, bool] = {}
-        self._qualified: dict[tuple[Binding, tuple[str, ...]], str | None] = {}
+        self._circles = Circles(project.looks)
         self._depth = 0
         self.changes_default_dtype = any(
             True for _ in project.python_documents(("set_default_dtype", "set_default_tensor_type"))
@@ -199,9 +195,7 @@ class FlowAnalysis:
 
     def is_module(self, found: ProjectClass) -> bool:
         """Whether a class is an ``nn.Module``."""
-        if found not in self._modules:
-            self._modules[found] = is_torch_module(self.project, found)
-        return self._modules[found]
+        return self.project.once((is_torch_module, found), lambda: is_torch_module(self.project, found))
 
     def qualified(self, module: ModuleNames, node: ast.expr) -> str | None:
         """`names.resolve`, remembered for each import."""
@@ -213,23 +207,19 @@ class FlowAnalysis:
             return resolve(self.project, module, node) if module.star_imports else None
         if bindings[0].kind != "import":
             return resolve(self.project, module, node) if len(bindings) > 1 else None
-        key = (bindings[0], tuple(chain))
-        if key not in self._qualified:
-            self._qualified[key] = resolve(self.project, module, node)
-        return self._qualified[key]
+        key = (resolve, bindings[0], tuple(chain))
+        return self.project.once(key, lambda: resolve(self.project, module, node))
 
     def own_weights(self, found: ProjectClass) -> Atom:
         """The symbol for the weights of a class."""
-        if found not in self._weights:
-            self._weights[found] = weights_atom(found, can_be_half=weights_can_be_half(self.project))
-        return self._weights[found]
+        return self.project.once(
+            (weights_atom, found), lambda: weights_atom(found, can_be_half=weights_can_be_half(self.project))
+        )
 
     def method(self, found: ProjectClass, name: str) -> FunctionTarget | None:
         """A method of a class or of its bases inside the project."""
-        key = (found, name)
-        if key not in self._methods:
-            self._methods[key] = method_of(self.project, found.module, found.scope, name)
-        return self._methods[key]
+        key = (method_of, found, name)
+        return self.project.once(key, lambda: method_of(self.project, found.module, found.scope, name))
 
     def attributes(self, found: ProjectClass) -> dict[str, Value]:
         """What the constructor of a class leaves in its attributes; those that other methods set are left out."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TypeVar, cast
 
+from ..source.looks import Looks
+
 T = TypeVar("T")
 
 
@@ -15,11 +17,12 @@ class Circles:
     for who asked first, so it is kept until that one has its answer, and then found anew for others.
     """
 
-    def __init__(self) -> None:
-        self._settled: dict[Hashable, tuple[object, frozenset[Hashable]]] = {}
-        """The answers, and the questions of the same circle that were cut for each."""
-        self._passing: dict[Hashable, tuple[object, int]] = {}
-        """What was found with a cut, and how far out the question stands that it was cut at."""
+    def __init__(self, looks: Looks) -> None:
+        self._looks = looks
+        self._settled: dict[Hashable, tuple[object, frozenset[Hashable], int]] = {}
+        """The answers, the questions of the same circle that were cut for each, and what each rests on."""
+        self._passing: dict[Hashable, tuple[object, int, int]] = {}
+        """What was found with a cut, how far out the question stands that it was cut at, and what it rests on."""
         self._asked: dict[Hashable, int] = {}
         """The questions that are being answered, outermost first."""
         self._cut = len(self._asked)
@@ -28,12 +31,14 @@ class Circles:
         """``compute()``; ``cut`` where this is what somebody needs to answer it."""
         settled = self._settled.get(key)
         if settled is not None and (not settled[1] or settled[1].isdisjoint(self._asked)):
+            self._looks.seen |= settled[2]
             return cast(T, settled[0])
         if key in self._asked:
             self._cut = min(self._cut, self._asked[key])
             return cut
         if key in self._passing:
-            value, outermost = self._passing[key]
+            value, outermost, seen = self._passing[key]
+            self._looks.seen |= seen
             self._cut = min(self._cut, outermost)
             return cast(T, value)
         return self._answered(key, compute)
@@ -49,6 +54,8 @@ class Circles:
     def _answered(self, key: Hashable, compute: Callable[[], T]) -> T:
         here, before = len(self._asked), self._cut
         self._asked[key] = self._cut = here
+        looks = self._looks
+        above, looks.seen = looks.seen, 0
         try:
             value = compute()
         except BaseException:
@@ -56,20 +63,22 @@ class Circles:
             self._taken(here)
             raise
         finally:
+            seen = looks.once(looks.seen)
+            looks.seen |= above
             del self._asked[key]
         outermost = self._cut
         self._cut = min(before, outermost)
         taken = self._taken(here)
         if outermost < here:  # and so are those that were cut here: they are in the same circle
-            self._passing.update({each: (found, outermost) for each, found in taken.items()})
-            self._passing[key] = (value, outermost)
+            self._passing.update({each: (found, outermost, seen) for each, found in taken.items()})
+            self._passing[key] = (value, outermost, seen)
         else:
-            self._settled[key] = (value, frozenset(taken))
+            self._settled[key] = (value, frozenset(taken), seen)
         return value
 
     def _taken(self, here: int) -> dict[Hashable, object]:
         """The questions that were cut for the one that stands ``here``, and what was found; no longer kept."""
-        taken = {key: found for key, (found, outermost) in self._passing.items() if outermost >= here}
+        taken = {key: found for key, (found, outermost, _) in self._passing.items() if outermost >= here}
         for key in taken:
             del self._passing[key]
         return taken

@@ -21,7 +21,8 @@ from ..python.caught import is_caught
 from ..python.creations import Creation, creations_of, may_be_of_class
 from ..python.functions import called_function, class_of
 from ..python.glimpses import is_in_code
-from ..python.names import FunctionNode, ModuleNames, modules_with, names_of
+from ..python.names import FunctionNode, ModuleNames, modules_at, modules_with
+from ..source.facts import memo
 from ..source.project import Project
 from ..torch.autocast import Autocast
 from ..torch.cast_models import applications_of, stays_cast
@@ -49,10 +50,19 @@ Model = tuple[ProjectClass, Creation]
 
 def certain_casts(project: Project) -> Iterator[tuple[ModuleNames, ast.Call, ProjectClass]]:
     """The casts of whole models to 16 bits, in the order of files."""
-    for document in project.python_documents(WORDS, where=lambda text: is_in_code(text, WORDS)):
-        if purpose_of(document.path) not in (Purpose.TEST, Purpose.DOCUMENTATION):
-            module = names_of(project, document)
-            yield from ((module, *cast) for cast in casts_to_half(project, module))
+    for path in project.python_paths(WORDS):
+        if purpose_of(path) not in (Purpose.TEST, Purpose.DOCUMENTATION):
+            yield from _casts_at(project, path)
+
+
+@memo
+def _casts_at(project: Project, path: str) -> tuple[tuple[ModuleNames, ast.Call, ProjectClass], ...]:
+    """Those in one file."""
+    document = project.document(path)
+    if document is None or not is_in_code(document.text, WORDS):
+        return ()
+    modules = modules_at(project, (path,))
+    return tuple((module, *cast) for module in modules for cast in casts_to_half(project, module))
 
 
 def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ProjectClass]]:

@@ -19,6 +19,8 @@ Given: TypeAlias = "tuple[ModuleNames, ast.expr | None]"
 """An expression that gives a value; None for one that is not written down."""
 Store: TypeAlias = "tuple[ModuleNames, ast.expr, ast.expr | None, ast.expr | None]"
 """A store under a name that is computed: the object, the name (None for any), and the value."""
+NamedStore: TypeAlias = "tuple[ModuleNames, ast.expr | ast.stmt, ast.expr | None]"
+"""A store under a name that is written down: the object, or the statement, and the value."""
 RESTORING = ("load_state_dict", "__setstate__", "load_state")
 """Methods that only give back what the object itself had."""
 
@@ -26,35 +28,56 @@ RESTORING = ("load_state_dict", "__setstate__", "load_state")
 @memo
 def given_elsewhere(project: Project, module: ModuleNames, owner: Scope, name: str) -> tuple[Given, ...]:
     """What others than a class (code that has its objects, classes below it) or a module give one of its names."""
-    stores = [
-        (other, value)
-        for other, holder, value in project.memo(_named_stores, name)
-        if _is_of(project, other, holder, (module, owner), is_named=True)
-    ]
-    computed = [
-        (other, value)
-        for other, holder, key, value in project.fact(_computed_stores)
-        if may_be_text(other, key, name) and _is_of(project, other, holder, (module, owner), is_named=False)
-    ]
+    setting, computing = project.fact(_setting, name), project.fact(_computing, name)
+    stores = [item for path in setting for item in _given_at(project, path, module, owner, name)[0]]
+    computed = [item for path in computing for item in _given_at(project, path, module, owner, name)[1]]
     return (*stores, *computed, *(_overridden(project, module, name) if owner is module.module_scope else ()))
 
 
-def _named_stores(project: Project, name: str) -> tuple[tuple[ModuleNames, ast.expr | ast.stmt, ast.expr | None], ...]:
-    """All stores of an attribute outside of tests, with the object; with the statement for ``self`` and classes."""
-    found: list[tuple[ModuleNames, ast.expr | ast.stmt, ast.expr | None]] = []
-    for module in modules_at(project, _setting(project, name)):
-        for chain, value, statement in module.attribute_stores.get(name, ()):
-            holder = None if chain in (None, ["self"]) else _holder_of(statement, name)
-            found.append((module, holder or statement, value))
+@memo
+def _given_at(
+    project: Project, path: str, module: ModuleNames, owner: Scope, name: str
+) -> tuple[tuple[Given, ...], tuple[Given, ...]]:
+    """What one file gives it, under the name as it is written, and under one that is computed."""
+    stores = [
+        (other, value)
+        for other, holder, value in _stores_at(project, path, name)
+        if _is_of(project, other, holder, (module, owner), is_named=True)
+    ]
+    may_compute = path in project.fact(_computing, name)
+    computed = [
+        (other, value)
+        for other, holder, key, value in (_computed_stores(project, path) if may_compute else ())
+        if may_be_text(other, key, name) and _is_of(project, other, holder, (module, owner), is_named=False)
+    ]
+    return tuple(stores), tuple(computed)
+
+
+def _setting(project: Project, name: str) -> tuple[str, ...]:
+    """The files outside of tests that store into an attribute of this name."""
+    return tuple(path for path in project.python_paths((name,)) if not is_test(path) and _sets(project, path, name))
+
+
+@memo
+def _sets(project: Project, path: str, name: str) -> bool:
+    return bool(_stores_at(project, path, name))
+
+
+@memo
+def _stores_at(project: Project, path: str, name: str) -> tuple[NamedStore, ...]:
+    """The stores in a file, with the object; with the statement for ``self`` and classes.
+
+    The text is looked at only to spare that it is parsed.
+    """
+    document = project.document(path)
+    if document is None or not (document.is_parsed or may_set(document.text, name)) or not document.parses:
+        return ()
+    module = names_of(project, document)
+    found: list[NamedStore] = []
+    for chain, value, statement in module.attribute_stores.get(name, ()):
+        holder = None if chain in (None, ["self"]) else _holder_of(statement, name)
+        found.append((module, holder or statement, value))
     return tuple(found)
-
-
-def _setting(project: Project, name: str) -> Iterator[str]:
-    """The files outside of tests that may set an attribute; a text is looked at only to spare that it is parsed."""
-    for path in project.python_paths((name,)):
-        document = project.document(path) if not is_test(path) else None
-        if document is not None and (document.is_parsed or may_set(document.text, name)):
-            yield path
 
 
 def _holder_of(statement: ast.stmt, name: str) -> ast.expr | None:
@@ -85,13 +108,23 @@ def _is_of(
 # --- names that are computed ------------------------------------------------------------------------------------------
 
 
-def _computed_stores(project: Project) -> tuple[Store, ...]:
+def _computing(project: Project, name: str) -> tuple[str, ...]:
+    """The files outside of tests that store under a computed name that may be this one."""
+    paths = project.python_paths(("setattr", "__dict__", "vars(", "globals("))
+    return tuple(path for path in paths if not is_test(path) and _may_compute(project, path, name))
+
+
+@memo
+def _may_compute(project: Project, path: str, name: str) -> bool:
+    return any(may_be_text(module, key, name) for module, _, key, _ in _computed_stores(project, path))
+
+
+@memo
+def _computed_stores(project: Project, path: str) -> tuple[Store, ...]:
     """``setattr(x, name, value)``, ``vars(x).update(values)``, ``x.__dict__ = values``, ``globals()[name] = value``."""
-    documents = project.python_documents(("setattr", "__dict__", "vars(", "globals("))
-    modules = (names_of(project, document) for document in documents if not is_test(document.path))
     return tuple(
         (module, *store)
-        for module in modules
+        for module in modules_at(project, (path,))
         for store in (*_set_by_name(module), *_updated(module), *_replaced(module))
         if getattr(module.scope_of(store[0]).function.node, "name", "") not in RESTORING
     )

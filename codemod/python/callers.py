@@ -10,7 +10,7 @@ from ..source.facts import memo
 from ..source.project import Project
 from .functions import FunctionTarget, called_function
 from .limits import MAX_CALL_SITES, MAX_CALLER_FILES, MAX_FILES_SEARCHED
-from .names import FunctionNode, ModuleNames, names_of
+from .names import FunctionNode, ModuleNames, modules_at, names_of
 from .precision_words import SAID
 from .scopes import positional
 from .started import started_function
@@ -49,18 +49,18 @@ def callers_of(project: Project, module: ModuleNames, function: FunctionNode) ->
     if name is None:
         return NOBODY_KNOWN
     if _is_imported_by_nobody(project, module):
-        computing = [names_of(project, item) for item in project.python_documents(IMPORTING, (name,))]
-        own, complete = _sites(project, module, function, name)
+        computing = project.python_paths(IMPORTING, (name,))
+        own, complete = _sites(project, module.path, function, name)
         complete = complete and all(_sites(project, item, function, name)[1] for item in computing)
         return Callers(tuple(own[:MAX_CALL_SITES]), complete and 0 < len(own) <= MAX_CALL_SITES)
     sites: list[CallSite] = []
     complete = True
     everywhere = len(project.paths) <= MAX_FILES_SEARCHED
-    documents = project.python_documents(() if everywhere else SAID, (name,))
-    for count, document in enumerate(documents):
-        if count >= MAX_CALLER_FILES or len(sites) > MAX_CALL_SITES:
-            return Callers(tuple(_sites(project, module, function, name)[0][:MAX_CALL_SITES]), False)
-        found, all_known = _sites(project, names_of(project, document), function, name)
+    paths = project.python_paths(() if everywhere else SAID, (name,))
+    for path in paths:
+        if len(paths) > MAX_CALLER_FILES or len(sites) > MAX_CALL_SITES:
+            return Callers(tuple(_sites(project, module.path, function, name)[0][:MAX_CALL_SITES]), False)
+        found, all_known = _sites(project, path, function, name)
         sites += found
         complete = complete and all_known
     return Callers(tuple(sites), everywhere and complete and bool(sites))
@@ -89,8 +89,8 @@ def _imported(module: ModuleNames) -> set[str]:
     return {part for name in named for part in name.split(".")}
 
 
-def _sites(project: Project, module: ModuleNames, function: FunctionNode, name: str) -> tuple[list[CallSite], bool]:
-    found, unknown, complete = project.memo(_sites_by_name, (module, name))
+def _sites(project: Project, path: str, function: FunctionNode, name: str) -> tuple[list[CallSite], bool]:
+    found, unknown, complete = project.memo(_sites_by_name, (path, name))
     own = [site for site in found if site.target.node is function]
     return own, complete and not any(_may_reach(call, function) for call in unknown)
 
@@ -106,9 +106,12 @@ def _may_reach(call: ast.Call, function: FunctionNode) -> bool:
     return len(call.args) + len(call.keywords) + isinstance(call.func, ast.Attribute) >= needed
 
 
-def _sites_by_name(project: Project, asked: tuple[ModuleNames, str]) -> tuple[list[CallSite], list[ast.Call], bool]:
+def _sites_by_name(project: Project, asked: tuple[str, str]) -> tuple[list[CallSite], list[ast.Call], bool]:
     """The calls in a file that reach any function of a name, those of which nobody knows, and whether these are all."""
-    module, name = asked
+    path, name = asked
+    module = next(modules_at(project, (path,)), None)
+    if module is None:
+        return [], [], True
     found: list[CallSite] = []
     unknown: list[ast.Call] = []
     called: set[ast.AST] = set()

@@ -78,18 +78,8 @@ def named_function(project: Project, module: ModuleNames, func: ast.expr, scope:
         return None
     if module.parents.get(func) is None:  # made up by who asks: it stands nowhere
         return _named(project, module, func, scope, chain)
-    known, key = project.fact(_Named).functions, (scope, ".".join(chain))
-    if key not in known:
-        known[key] = _named(project, module, func, scope, chain)
-    return known[key]
-
-
-class _Named:
-    """What was found for names: a name means the same wherever it is read in one scope."""
-
-    def __init__(self, _project: Project) -> None:
-        self.functions: dict[tuple[Scope, str], FunctionTarget | None] = {}
-        self.classes: dict[tuple[Scope, str], tuple[ModuleNames, Scope] | None] = {}
+    key = (_named, scope, ".".join(chain))  # a name means the same wherever it is read in one scope
+    return project.once(key, lambda: _named(project, module, func, scope, chain))
 
 
 def _named(
@@ -188,10 +178,8 @@ def class_of(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Mod
     chain = attribute_chain(node) if may_be_class else None
     if chain is None:
         return None
-    known, key = project.fact(_Named).classes, (module.scope_of(node), ".".join(chain))
-    if key not in known:
-        known[key] = _class_named(project, module, node, chain)
-    return known[key]
+    key = (_class_named, module.scope_of(node), ".".join(chain))
+    return project.once(key, lambda: _class_named(project, module, node, chain))
 
 
 def _class_named(

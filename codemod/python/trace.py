@@ -105,7 +105,11 @@ class Trace(Generic[V]):
         mark = self._memory.begin(self._way, here)
         self._depth += 1
         self._steps += 1
-        found = self._once(node, lambda: self._expression(module, node))
+        try:
+            found = self._once(node, lambda: self._expression(module, node))
+        except BaseException:
+            self._memory.leave(mark)
+            raise
         self._depth -= 1
         if len(found) > self._domain.most:
             found = tuple(self._domain.gap(self, module, node, Gap.LIMIT))

@@ -50,6 +50,8 @@ class Found:
     asked: frozenset[Question]
     reach: Reach
     steps: int
+    looked: int
+    """What the answers rest on (`Looks.seen`)."""
 
 
 @dataclass(slots=True)
@@ -75,12 +77,14 @@ class Mark:
     farthest: Reach
     cut: int
     is_limited: bool
+    looked: int
 
 
 class TraceMemory:
     """The answers of all traces of a project, by what counts as an answer and by expression."""
 
-    def __init__(self, _project: Project) -> None:
+    def __init__(self, project: Project) -> None:
+        self._looks = project.looks
         self._found: dict[tuple[object, ast.expr], Found] = {}
 
     def known(self, domain: object, node: ast.expr, way: Way, here: Reach) -> Found | None:
@@ -89,25 +93,33 @@ class TraceMemory:
             return None
         if any(question in found.asked for question in way.open):
             return None
+        self._looks.seen |= found.looked
         way.asked += found.asked
         way.farthest.raise_to(here + found.reach)
         return found
 
     def begin(self, way: Way, here: Reach) -> Mark:
-        mark = Mark(here, len(way.asked), way.farthest, way.cut, way.is_limited)
+        mark = Mark(here, len(way.asked), way.farthest, way.cut, way.is_limited, self._looks.seen)
+        self._looks.seen = 0
         way.farthest, way.cut, way.is_limited = here + Reach(1, 1), NEVER, False
         return mark
+
+    def leave(self, mark: Mark) -> None:
+        """Give up a question."""
+        self._looks.seen |= mark.looked
 
     def end(
         self, domain: object, node: ast.expr, way: Way, mark: Mark, steps: int, values: tuple[Hashable, ...]
     ) -> None:
         """Remember the answers, unless a limit or a question further out has a part in them."""
         way.farthest.steps = max(way.farthest.steps, steps)
+        looked = self._looks.once(self._looks.seen)
+        self._looks.seen |= mark.looked
         is_whole = not way.is_limited and way.cut >= len(way.open)
         if is_whole:
             asked = frozenset(way.asked[mark.asked :])
             reach = way.farthest - mark.here
-            self._found[domain, node] = Found(values, asked, reach, steps - mark.here.steps)
+            self._found[domain, node] = Found(values, asked, reach, steps - mark.here.steps, looked)
         mark.farthest.raise_to(way.farthest)
         way.farthest = mark.farthest
         way.cut = min(mark.cut, NEVER if is_whole else way.cut)

@@ -178,12 +178,19 @@ class Document:
         """Whether somebody has asked for the tree, so that it costs nothing to look into it."""
         return "_parsed" in self.__dict__
 
+    @property
+    def parses(self) -> bool:
+        """Whether there is a tree."""
+        return isinstance(self._parsed, ast.Module)
+
     @cached_property
     def _parsed(self) -> ast.Module | tuple[int, str]:
         if self.kind not in (FileKind.PYTHON, FileKind.NOTEBOOK):
             return 0, f"a {self.kind.value} file has no Python syntax tree"
         try:
-            return parse_python(self.text)
+            tree = parse_python(self.text)
+            tree.file = self.path  # type: ignore[attr-defined]
+            return tree
         except Unparsable as error:
             return error.row, error.reason
 

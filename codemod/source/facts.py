@@ -31,6 +31,8 @@ def memo(compute: Callable[[Project, Unpack[Key]], T]) -> Callable[[Project, Unp
     def of(project: Project, key: tuple[Unpack[Key]]) -> T:
         return compute(project, *key)
 
+    of.__module__, of.__qualname__ = compute.__module__, compute.__qualname__
+
     @wraps(compute)
     def asked(project: Project, *key: Unpack[Key]) -> T:
         return project.memo(of, key)

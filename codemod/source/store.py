@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import copy
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -39,7 +39,7 @@ class FileStore:
         self._words: dict[str, frozenset[str]] = {}  # path -> the words it holds, of those ever asked for
         self._asked: dict[str, frozenset[str]] = {}  # path -> the words, those of `SEARCHED` aside, it was searched for
         self._index = WordIndex(self._bytes, self.paths)
-        self._answers: dict[object, list[str]] = {}
+        self._answers: dict[object, dict[str, None]] = {}
 
     def document(self, path: str) -> Document | None:
         """The document at ``path``; None when it is no file of the project or unreadable (recorded once).
@@ -48,6 +48,11 @@ class FileStore:
         """
         known = self._passing.get(path)
         return self._load(path) if known is None else known
+
+    @property
+    def in_memory(self) -> list[Document]:
+        """The documents that somebody holds."""
+        return [*self._passing.values()]
 
     def keep(self, document: Document) -> Document:
         """Hold a document of this store in memory."""
@@ -63,12 +68,12 @@ class FileStore:
         except (OSError, ValueError):
             return 0
 
-    def without(self, paths: frozenset[str]) -> FileStore:
-        """A store of all files but these."""
+    def of(self, paths: Collection[str]) -> FileStore:
+        """A store of some of the files."""
         other = copy(self)
         other._kept, other._passing = {}, WeakValueDictionary()
-        other.paths = tuple(path for path in self.paths if path not in paths)
-        other._kinds = {path: kind for path, kind in self._kinds.items() if path not in paths}
+        other.paths = tuple(path for path in self.paths if path in paths)
+        other._kinds = {path: kind for path, kind in self._kinds.items() if path in paths}
         other._index = WordIndex(other._bytes, other.paths)
         other._answers = {}
         return other
@@ -87,11 +92,12 @@ class FileStore:
         self._passing[path] = document
         return document
 
-    def paths_for(self, question: Question) -> list[str]:
+    def paths_for(self, question: Question) -> Collection[str]:
         """The paths that may answer a question, its ``where`` aside, sorted; they do where that `is_certain`."""
         key = (question.kinds, question.words, question.also)
         if key not in self._answers:
-            self._answers[key] = self._writing(question) if question.also else self._holding(*key[:2])
+            found = self._writing(question) if question.also else self._holding(*key[:2])
+            self._answers[key] = dict.fromkeys(found)
         return self._answers[key]
 
     def _writing(self, question: Question) -> list[str]:

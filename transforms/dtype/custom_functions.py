@@ -77,6 +77,11 @@ def custom_functions(project: Project) -> tuple[CustomFunction, ...]:
     return tuple(found for module in modules for found in _functions_of(project, module))
 
 
+def checked_functions(project: Project) -> Iterator[CustomFunction]:
+    """Those in the files in which mistakes are looked for."""
+    return (found for found in custom_functions(project) if project.is_checked(found.module.path))
+
+
 def _functions_of(project: Project, module: ModuleNames) -> Iterator[CustomFunction]:
     for node in module.scopes:
         if not isinstance(node, ast.ClassDef) or not any(_is_base(project, module, base) for base in node.bases):

@@ -64,8 +64,8 @@ from ..custom_functions import (
     CustomFunction,
     applications,
     calls_compiled_code,
+    checked_functions,
     compares_dtypes,
-    custom_functions,
     is_applied_under_autocast,
     looks_after_itself,
     passes_of,
@@ -79,7 +79,7 @@ OF_A_PAIR = ("fp16", "half", "float16")
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for function in custom_functions(project):
+    for function in checked_functions(project):
         forward, backward = function.forward_amp, function.backward_amp
         if forward is None and backward is not None and backward.kind == BACKWARD:
             yield from _only_backward(project, function, backward)

@@ -40,7 +40,7 @@ from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.source.project import Project
-from ..custom_functions import custom_functions
+from ..custom_functions import checked_functions
 from .local_buffers import in_functions
 from .saved_buffers import Mismatch, in_backward
 
@@ -53,7 +53,7 @@ _MESSAGES = {
 
 def check(project: Project) -> Iterator[Finding]:
     seen = set()
-    for function in custom_functions(project):
+    for function in checked_functions(project):
         for mismatch in in_backward(project, function):
             seen.add(mismatch.node)
             if is_reached(project, mismatch.module, mismatch.node):

@@ -37,8 +37,8 @@ SPELLED = tuple(start + name for start in ("torch.", 'torch, "', 'torch, \\"') f
 
 def misspelled_torch_names(project: Project) -> Iterator[Draft]:
     """Every read of a dtype by a name that PyTorch has never had."""
-    short = project.python_paths(SPELLED, where=_reads_short_name)
-    paths = sorted(path for path in {*short, *paths_with_slips(project)} if project.is_checked(path))
+    short = project.checked_paths(SPELLED, where=_reads_short_name)
+    paths = sorted({*short, *filter(project.is_checked, paths_with_slips(project))})
     if not paths or project.python_path("torch") is not None:
         return
     for module in modules_at(project, paths):

@@ -1,0 +1,158 @@
+"""What a check keeps of its findings: which files, questions and facts each rests on, and what these were."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from ..cache.states import State
+from ..model import Finding
+from ..source.documents import FileKind
+from ..source.looks import FACT, FILE, PARSED, QUESTION, SKIPPED
+from . import plain
+
+MAX_BYTES = 1_000_000_000
+"""Of what is packed."""
+Leaf = tuple[Any, ...]
+PACKAGE = __package__.partition(".codemod")[0]
+
+
+@dataclass(slots=True)
+class Record:
+    """One check of a whole project. Sets are numbers in which leaf ``n`` is bit ``n`` (`Looks`)."""
+
+    states: dict[str, State]
+    """All files, in order."""
+    leaves: list[Leaf] = field(default_factory=list)
+    """What was looked at, as `Looks` notes it."""
+    answers: dict[Leaf, int] = field(default_factory=dict)
+    """For a question the files that may answer it: file ``n`` is bit ``n``."""
+    facts: dict[Leaf, tuple[int, str | None]] = field(default_factory=dict)
+    """For a fact what it rests on, and the mark of what it says."""
+    units: dict[str, list[int]] = field(default_factory=dict)
+    """What the findings of a rule in each file rest on, by the rule's code."""
+    findings: dict[tuple[str, str], tuple[Finding, ...]] = field(default_factory=dict)
+    """By the rule's code and path; nothing where there are none."""
+    told: dict[str, dict[str, tuple[object, int]]] = field(default_factory=dict)
+    """What costly facts and memos said, by name and by what was asked about (`Values`), and what each rests on."""
+    regime: tuple[str, int] | None = None
+    """The regime that the project declares, and what that rests on."""
+
+
+def to_plain(record: Record) -> object:
+    """The record as plain values; raises TypeError where that cannot be."""
+    numbers = {path: number for number, path in enumerate(record.states)}
+    sets: dict[int, int] = {}
+
+    def number_of(seen: int) -> int:
+        return sets.setdefault(seen, len(sets))
+
+    leaves = [_plain_leaf(leaf, numbers) for leaf in record.leaves]
+    at = {leaf: number for number, leaf in enumerate(record.leaves)}
+    answers = [[at[leaf], f"{files:x}"] for leaf, files in record.answers.items()]
+    facts = [[at[leaf], number_of(seen), mark] for leaf, (seen, mark) in record.facts.items()]
+    units = [[code, [number_of(seen) for seen in each]] for code, each in record.units.items()]
+    found = [
+        [code, numbers[path], [plain.plain(each) for each in findings]]
+        for (code, path), findings in record.findings.items()
+        if findings
+    ]
+    told = [
+        [name, [[key, said, number_of(seen)] for key, (said, seen) in each.items()]]
+        for name, each in record.told.items()
+    ]
+    regime = None if record.regime is None else [record.regime[0], number_of(record.regime[1])]
+    paths = [[path, *state] for path, state in record.states.items()]
+    return [paths, leaves, answers, facts, units, found, regime, _packed([told, [f"{seen:x}" for seen in sets]])]
+
+
+def from_plain(value: Any) -> Record:
+    """The record that plain values stand for; raises ValueError, TypeError, KeyError or the like for anything else."""
+    listed, leaves, answers, facts, units, found, regime, packed = value
+    told, sets = _unpacked(packed)
+    states: dict[str, State] = {path: (told, held, fresh) for path, told, held, fresh in listed}
+    if not all(isinstance(each, str) for state in states.values() for each in state[:2]):
+        raise TypeError(listed)
+    paths, seen = list(states), [int(each, 16) for each in sets]
+    record = Record(states, [_leaf(each, paths) for each in leaves])
+    record.answers = {record.leaves[at]: int(files, 16) for at, files in answers}
+    record.facts = {record.leaves[at]: (seen[number], mark) for at, number, mark in facts}
+    record.units = {code: [seen[number] for number in each] for code, each in units}
+    if any(len(each) != len(paths) for each in record.units.values()):
+        raise ValueError(units)
+    record.findings = {(code, paths[at]): tuple(map(plain.finding, each)) for code, at, each in found}
+    record.told = {name: {key: (said, seen[number]) for key, said, number in each} for name, each in told}
+    if regime is not None:
+        word, number = regime
+        if not isinstance(word, str):
+            raise TypeError(word)
+        record.regime = (word, seen[number])
+    return record
+
+
+def _packed(value: object) -> str:
+    """Plain values that take a tenth of the space so: most sets are alike."""
+    return b64encode(zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)).decode()
+
+
+def _unpacked(text: str) -> Any:
+    opened = zlib.decompressobj()
+    data = opened.decompress(b64decode(text), MAX_BYTES)
+    if not opened.eof:
+        raise ValueError("too large")
+    return json.loads(data)
+
+
+def _plain_leaf(leaf: Leaf, numbers: dict[str, int]) -> list[object]:
+    kind = leaf[0]
+    if kind in (FILE, PARSED):
+        return [kind, numbers[leaf[1]]]
+    if kind == SKIPPED:
+        return [kind, numbers[leaf[1]], leaf[2]]
+    if kind == QUESTION:
+        return [kind, [each.value for each in leaf[1]], leaf[2], leaf[3]]
+    return [FACT, name_of(leaf[1]), *leaf[2:]]
+
+
+def _leaf(value: Sequence[Any], paths: list[str]) -> Leaf:
+    kind, *rest = value
+    if kind in (FILE, PARSED):
+        return (kind, paths[rest[0]])
+    if kind == SKIPPED:
+        return (kind, paths[rest[0]], str(rest[1]))
+    if kind == QUESTION:
+        kinds, words, also = rest
+        return (kind, tuple(map(FileKind, kinds)), _strings(words), tuple(map(_strings, also)))
+    if kind != FACT:
+        raise ValueError(kind)
+    return (kind, fact_named(rest[0]), *_strings(rest[1:]))
+
+
+def _strings(values: Sequence[Any]) -> tuple[str, ...]:
+    if not {str}.issuperset(map(type, values)):
+        raise TypeError(values)
+    return tuple(values)
+
+
+def name_of(compute: Hashable) -> str:
+    """Where the function of a fact is found; raises TypeError for one that is not found anywhere."""
+    name = f"{getattr(compute, '__module__', '')}:{getattr(compute, '__qualname__', '')}"
+    if fact_named(name) is not compute:
+        raise TypeError(name)
+    return name
+
+
+def fact_named(name: str) -> Hashable:
+    """The function of a fact of precfix; raises TypeError where there is none."""
+    module, _, qualified = name.partition(":")
+    if not module.startswith(f"{PACKAGE}."):
+        raise TypeError(name)
+    found = getattr(import_module(module), qualified, None)
+    if not callable(found):
+        raise TypeError(name)
+    return getattr(found, "__wrapped__", found)  # type: ignore[no-any-return]

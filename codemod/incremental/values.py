@@ -1,0 +1,161 @@
+"""Answers as plain values and back, where they are made of parts of files and of data.
+
+A part of a file is told by its class and place, and found again in the same text. What counts by its identity is not
+kept: two who ask would no longer mean the same.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from ..flow.classes import ProjectClass
+from ..python.callers import Callers, CallSite
+from ..python.functions import FunctionTarget
+from ..python.names import Binding, ModuleNames, Scope, names_of
+from ..source.documents import Document
+from ..source.project import Project
+from ..source.slim_nodes import ORIGINAL
+
+MAX_PARTS = 2_000
+"""Of one answer."""
+_OBJECTS: dict[str, Any] = {kind.__name__: kind for kind in (FunctionTarget, CallSite, Callers, ProjectClass)}
+"""Classes of which nobody asks whether two are the same object."""
+_SEQUENCES: dict[type, str] = {tuple: "tuple", list: "list", set: "set", frozenset: "frozenset"}
+_MAKERS: dict[str, Callable[[Any], Any]] = {name: kind for kind, name in _SEQUENCES.items()}
+
+
+class Unkept(Exception):
+    """A value that cannot be told in plain values, or a plain one that stands for nothing."""
+
+
+class Values:
+    """Answers about one project, to plain values and back."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._places: dict[tuple[str, str], dict[tuple[int, ...], ast.AST | None]] = {}
+        self._left = 0
+
+    # --- to plain values ----------------------------------------------------------------------------------------------
+
+    def plain(self, value: object) -> object:
+        """Plain values for an answer; raises `Unkept`."""
+        self._left = MAX_PARTS
+        return self._plain(value)
+
+    def key(self, value: object) -> str:
+        """A string for what is asked about; raises `Unkept`."""
+        return repr(self.plain(value))
+
+    def _plain(self, value: object) -> object:
+        self._left -= 1
+        if self._left < 0:
+            raise Unkept
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        kind = _SEQUENCES.get(type(value))
+        if kind is not None:
+            parts = [self._plain(each) for each in value]  # type: ignore[attr-defined]
+            return [kind, *(sorted(parts, key=repr) if kind.endswith("set") else parts)]
+        if isinstance(value, dict) and type(value) is dict:
+            return ["dict", *([self._plain(name), self._plain(each)] for name, each in value.items())]
+        return self._plain_object(value)
+
+    def _plain_object(self, value: object) -> object:
+        if isinstance(value, ast.AST):
+            return _place(value)
+        if isinstance(value, ModuleNames):
+            return ["module", value.document.path]
+        if isinstance(value, Document):
+            return ["document", value.path]
+        if isinstance(value, Scope):
+            return ["scope", _place(value.node)]
+        if isinstance(value, Binding):
+            beside = value.scope.bindings.get(value.name, [])
+            at = next((at for at, each in enumerate(beside) if each is value), None)
+            if at is None:
+                raise Unkept
+            return ["binding", _place(value.scope.node), value.name, at]
+        known = _OBJECTS.get(type(value).__name__)
+        if known is None or type(value) is not known:
+            raise Unkept
+        return ["object", known.__name__, *(self._plain(getattr(value, each.name)) for each in fields(known))]
+
+    # --- and back -----------------------------------------------------------------------------------------------------
+
+    def value(self, plain: Any) -> Any:
+        """The answer that plain values stand for; raises `Unkept`."""
+        try:
+            return self._value(plain)
+        except (TypeError, ValueError, LookupError, AttributeError, ImportError, RecursionError):
+            raise Unkept from None
+
+    def _value(self, plain: Any) -> Any:
+        if not isinstance(plain, list):
+            return plain
+        kind, *parts = plain
+        if kind in _MAKERS:
+            return _MAKERS[kind](map(self._value, parts))
+        if kind == "dict":
+            return {self._value(name): self._value(each) for name, each in parts}
+        if kind == "node":
+            return self._node(*parts)
+        if kind == "module":
+            return self._module(*parts)
+        if kind == "document":
+            return self._module(*parts).document
+        if kind == "scope":
+            return self._scope(*parts)
+        if kind == "binding":
+            place, name, at = parts
+            return self._scope(place).bindings[name][at]
+        if kind != "object":
+            raise Unkept
+        return _OBJECTS[parts[0]](*map(self._value, parts[1:]))
+
+    def _module(self, path: str) -> ModuleNames:
+        document = self._project.document(path)
+        if document is None:
+            raise Unkept
+        return names_of(self._project, document)
+
+    def _scope(self, place: Any) -> Scope:
+        return self._module(place[1]).scopes[self._value(place)]
+
+    def _node(self, path: str, kind: str, *place: int) -> ast.AST:
+        module = self._module(path)
+        if kind == "Module":
+            return module.tree
+        places = self._places.get((path, kind))
+        if places is None:
+            places = self._places[path, kind] = {}
+            for each in module.of_type(getattr(ast, kind)):
+                there = _position(each)
+                places[there] = None if there in places else each
+        found = places[place]
+        if found is None:
+            raise Unkept
+        return found
+
+
+def _place(node: ast.AST) -> list[object]:
+    """Where a node stands."""
+    top = node
+    while (above := getattr(top, "parent", None)) is not None:
+        if isinstance(above, ast.JoinedStr):  # before Python 3.12 several may have one place there
+            raise Unkept
+        top = above
+    path = getattr(top, "file", None)
+    if path is None:
+        raise Unkept
+    return ["node", path, ORIGINAL[type(node)].__name__, *(() if node is top else _position(node))]
+
+
+def _position(node: Any) -> tuple[int, int, int, int]:
+    try:
+        return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+    except AttributeError:
+        raise Unkept from None

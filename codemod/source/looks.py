@@ -1,0 +1,132 @@
+"""What is looked at while something is found out, so that it is known what an edit can have changed.
+
+Each thing that can be looked at (a file, a question for files, a fact) is one bit of a number: what an answer rests on
+is a number, and that of an answer which needed others holds theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVarTuple, Unpack
+
+    from .project import Project
+
+    Key = TypeVarTuple("Key")
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+FILE, QUESTION, FACT, PARSED, SKIPPED = "file", "question", "fact", "parsed", "skipped"
+"""What can be noted: a file's content, which files answer a question, a fact of the project; and, because a run tells
+of them, that a file was parsed and that one was left out."""
+
+
+class Looks:
+    """What has been looked at since the innermost question that is being answered began."""
+
+    __slots__ = ("_same", "are_noted", "bits", "of_facts", "recall", "seen")
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.are_noted = False
+        self.bits: dict[tuple[Any, ...], int] = {}
+        """A bit for each thing, in the order in which they came up."""
+        self.of_facts: dict[object, int] = {}
+        """What each fact that has been computed rests on."""
+        self.recall: Callable[[object, object], tuple[object, int] | None] | None = None
+        """What an earlier run has found for a fact, or for a memo and its key, and what it rests on."""
+        self._same: dict[int, int] = {}
+
+    def note(self, *what: object) -> None:
+        """Note that something is looked at."""
+        if self.are_noted:
+            self.seen |= self.bit(*what)
+
+    def bit(self, *what: object) -> int:
+        """The bit of a thing."""
+        found = self.bits.get(what)
+        if found is None:
+            found = self.bits[what] = 1 << len(self.bits)
+        return found
+
+    def once(self, seen: int) -> int:
+        """The same number, kept once: many answers rest on the same."""
+        return self._same.setdefault(seen, seen)
+
+
+class Remembering:
+    """Answers about a project, each computed once, with what it rests on."""
+
+    def __init__(self, looks: Looks) -> None:
+        self.looks = looks
+        self._whole = cast("Project", self)
+        self._facts: dict[object, tuple[object, int]] = {}
+        self._checked_facts: dict[object, tuple[object, int]] = {}
+
+    def fact(self, compute: Callable[[Project, Unpack[Key]], T], *key: Unpack[Key]) -> T:
+        """``compute`` of the whole project (and of a name), whatever is checked: computed once.
+
+        What rests on a fact rests on what it says, and not on the files that it looks at.
+        """
+        question, looks = (compute, *key), self.looks
+        known = self._facts.get(question)
+        if known is None:
+            before, looks.seen = looks.seen, 0
+            try:
+                known = looks.recall(compute, key[0] if key else None) if looks.recall is not None else None
+                if known is None:
+                    known = (compute(self._whole, *key), 0)
+                    looks.of_facts[question] = looks.seen
+                looks.seen = 0
+                looks.note(FACT, *question)
+                known = self._facts[question] = (known[0], looks.seen)
+            finally:
+                looks.seen |= before
+        else:
+            looks.seen |= known[1]
+        return cast(T, known[0])
+
+    def checked_fact(self, compute: Callable[[Project], T]) -> T:
+        """``compute(self)``, computed once for what is checked: it may differ where other files are."""
+        return self._remembered(self._checked_facts, compute, lambda: compute(cast("Project", self)))
+
+    def memo(self, compute: Callable[[Project, K], T], key: K) -> T:
+        """``compute`` of the whole project and ``key``, computed once: a fact about one module, name or node."""
+        known = self._facts.get((compute, key))  # one look-up: hashing keys is what it costs
+        if known is None and self.looks.recall is not None:
+            known = self.looks.recall(compute, key)
+            if known is not None:
+                self._facts[compute, key] = known
+        if known is None:
+            return self._remembered(self._facts, (compute, key), lambda: compute(self._whole, key))
+        self.looks.seen |= known[1]
+        return cast(T, known[0])
+
+    def remembered(self) -> Iterator[tuple[object, object, object, int]]:
+        """Each fact, and each memo with its key, that was found in this run: its answer, and what that rests on."""
+        for question, (value, seen) in self._facts.items():
+            if not isinstance(question, tuple) or not callable(question[0]) or len(question) > 2:
+                continue
+            if len(question) == 1 or question in self.looks.of_facts:
+                if question in self.looks.of_facts:
+                    yield *question, *([None] * (2 - len(question))), value, self.looks.of_facts[question]
+            else:
+                yield *question, value, seen
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """``compute()``, the same for all who ask with this key."""
+        return self._remembered(self._facts, key, compute)
+
+    def _remembered(self, answers: dict[object, tuple[object, int]], key: object, compute: Callable[[], T]) -> T:
+        known, looks = answers.get(key), self.looks
+        if known is None:
+            before, looks.seen = looks.seen, 0
+            try:
+                value = compute()
+                known = answers[key] = (value, looks.once(looks.seen))
+            finally:
+                looks.seen |= before
+        else:
+            looks.seen |= known[1]
+        return cast(T, known[0])
