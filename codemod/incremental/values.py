@@ -79,10 +79,10 @@ class Values:
             if at is None:
                 raise Unkept
             return ["binding", _place(value.scope.node), value.name, at]
-        known = _OBJECTS.get(type(value).__name__)
-        if known is None or type(value) is not known:
+        if type(value) not in _OBJECTS.values():
             raise Unkept
-        return ["object", known.__name__, *(self._plain(getattr(value, each.name)) for each in fields(known))]
+        made: Any = value
+        return ["object", type(made).__name__, *(self._plain(getattr(made, each.name)) for each in fields(made))]
 
     # --- and back -----------------------------------------------------------------------------------------------------
 
