@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 
+from ....codemod.half.half_weights import weights_of_optimizer
 from ....codemod.proof.needs import Known, Need, Release
+from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.api import QUANTIZING
+from ....codemod.torch.dtypes import HALVES
 from ....codemod.trainers.reading.trained_loads import mentions, trained_loads
 
 FROZEN = ("peft", "lora", *QUANTIZING, "freeze")
@@ -18,12 +21,24 @@ FLOAT32_ADAPTERS = "0.12"
 
 def looks_frozen(project: Project, module: ModuleNames, load: ast.Call) -> bool:
     """Whether adapters are trained in place of the loaded weights, or code (no import alone) speaks of freezing."""
+    if load in project.fact(_stepped):
+        return False
     runs = [run for run in trained_loads(project) if run.load.call is load]
     if runs:
         return all(run.adapted or run.load.quantized or (run.frozen and not _trains_parts(module)) for run in runs)
     switched = (item for call in module.calls_by_name.get("requires_grad_", []) for item in call.args)
     off = any(isinstance(item, ast.Constant) and item.value is False for item in switched)
     return off or mentions(module.tree, FROZEN) or mentions(module.tree, tuple(word.title() for word in FROZEN))
+
+
+def _stepped(project: Project) -> frozenset[ast.AST]:
+    """The loads of 16-bit weights that an optimizer steps as they are, whatever is frozen beside them."""
+    found = set()
+    for module in training_modules(project):
+        made = (call for call in module.calls if (module.qualified(call.func) or "").startswith("torch.optim."))
+        halves = (weights_of_optimizer(project, module, call, dtype) for call in made for dtype in HALVES)
+        found |= {half.change.node for half in halves if half is not None}
+    return frozenset(found)
 
 
 def _trains_parts(module: ModuleNames) -> bool:
