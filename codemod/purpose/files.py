@@ -26,7 +26,7 @@ from .words import (
     Words,
 )
 
-CONFIG_ENDINGS = (".yaml", ".yml", ".json", ".toml")
+CONFIG_ENDINGS = (".yaml", ".yml", ".json", ".jsonc", ".json5", ".toml", ".conf")
 """Files of which the folder tells whose they are, and what reads them what they are for."""
 LAUNCH_ENDINGS = (".sh", ".bash", ".slurm", ".sbatch")
 """Launch scripts, which are for what they launch: ``benchmark_models.sh`` may train all models."""

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from ...formats.shell_variables import REFERENCE, variable_of
 from ...formats.text import CommandLine
+from ...purpose.files import CONFIG_ENDINGS
 from ...purpose.imports import connected_modules, reached_from
 from ...source.project import Project
 from ...torch.api import IN_8_BITS, QUANTIZING
@@ -171,12 +172,13 @@ def _strays(project: Project, scope: Scope, target: str) -> Iterator[str]:
 
 
 def _missing(project: Project, scope: Scope, command: CommandLine) -> Iterator[str]:
-    """The DeepSpeed files of a command line that the project does not hold."""
+    """The DeepSpeed files of a command line that the project does not hold, or that nobody here can read."""
     for word, after in pairwise((*command.words, "")):
         flag, equals, value = word.partition("=")
         value = value if equals else after
-        is_named = flag.startswith("-") and plain_flag(flag) in DEEPSPEED_FILES and value.endswith(".json")
-        if is_named and file_named(project, scope.path, value) is None and not _is_written(project, scope, value):
+        is_named = flag.startswith("-") and plain_flag(flag) in DEEPSPEED_FILES and "." in value.rpartition("/")[2]
+        is_seen = value.endswith(CONFIG_ENDINGS) and file_named(project, scope.path, value) is not None
+        if is_named and not is_seen and "$" not in value and not _is_written(project, scope, value):
             yield value
 
 

@@ -18,7 +18,7 @@ from ..reading.recognition import plain_flag
 from ..reading.run_members import Run
 from ..reading.scopes import TRUE, CodeOrigin
 
-DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "ds_config")
+DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "deepspeed_config_file", "ds_config")
 """Flags and arguments that name a DeepSpeed file."""
 STARTING = (FileKind.SHELL, FileKind.ENV, FileKind.TEXT)
 """Files that may set a variable for a script, or start it with words."""
