@@ -16,7 +16,8 @@ from ..reading.command_options import declared_options
 from ..reading.known_readers import HANDED_FILES, is_open
 from ..reading.recognition import plain_flag
 from ..reading.run_members import Run
-from ..reading.scopes import TRUE, CodeOrigin
+from ..reading.runs import runs_of
+from ..reading.scopes import TRUE, CodeOrigin, Scope
 
 DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "deepspeed_config_file", "ds_config")
 """Flags and arguments that name a DeepSpeed file."""
@@ -72,3 +73,19 @@ def _is_unknown(project: Project, module: ModuleNames, value: ast.expr) -> bool:
         return not found or any(_is_unknown(project, item.module, item.default) for item in found if item.default)
     bindings = module.scope_of(value).lookup(value.id) if isinstance(value, ast.Name) else ()
     return not bindings or any(not isinstance(item.value, ast.Constant | ast.Dict) for item in bindings)
+
+
+def beside_unseen_arguments(project: Project, scope: Scope) -> str:
+    """The trainer's call beside a DeepSpeed file that is passed what nobody sees, its precision as well.
+
+    Trainers refuse a file that does not say what their own arguments say.
+    """
+    for run in runs_of(project) if scope.framework.id == "deepspeed" else ():
+        if all(member.scope is not scope for member in run.members):
+            continue
+        trainers = [member.scope for member in run.members if member.scope.framework.id in HANDED_FILES]
+        silent = not any(setting.key.means for item in trainers for setting in item.settings)
+        opened = (item for item in trainers if silent and item.kind == "call" and item.is_open)
+        for item in opened:
+            return f"{item.path}:{item.span.row} is passed arguments that are not seen and have to say the same"
+    return ""
