@@ -85,7 +85,8 @@ def plan_of(project: Project, scope: Scope, actions: Iterable[Action]) -> Plan:
 
 def _is_told_here(scope: Scope, key: Key) -> bool:
     """Whether a command line or a file already says such keys over what it stands on, so that one more belongs here."""
-    return scope.kind in ("command", "file") and bool(key.means) and any(setting.key.means for setting in scope.settings)
+    says_such = any(setting.key.means for setting in scope.settings)
+    return scope.kind in ("command", "file") and bool(key.means) and says_such
 
 
 def _set(setting: Setting, action: Action, steps: list[Step], unknown: list[Step]) -> None:
