@@ -322,7 +322,7 @@ class CommandReader:
             if target or command.after != "|":
                 break
             command, target = following, written_to(following)
-        self.heredocs.append(replace(body, target_name=target, command=program))
+        self.heredocs.append(replace(body, target_name=" ".join(self._variables.filled([target])), command=program))
 
     def _resolved(self, found: Found) -> Found:
         """The entry with the command lines that get it."""

@@ -145,6 +145,8 @@ def _command_again(text: str, number: int) -> ConfigText:
 
 def _heredoc(document: Document, doc: Heredoc) -> Iterator[ConfigFile]:
     kind = kind_of(doc.target_name) or ("shell" if doc.command.rpartition("/")[2] in _SHELLS else None)
+    if kind is None and "$" in doc.target_name and document.text[doc.start : doc.end].lstrip()[:1] == "{":
+        kind = "json"  # of whatever name
     if kind is None:
         return
     try:
