@@ -4,6 +4,7 @@
 
 `autocast("cuda")` as a statement makes an object and drops it: the code after it computes in float32, without an error.
 `yield autocast(...)` in a context manager hands the object to a caller that never enters it: the same.
+`context = autocast("cuda")`, a name that nothing reads, beside the backward pass of a training step: the same.
 `with autocast("cuda") and torch.no_grad():` enters the second alone, as `and` gives its last operand: the same.
 `with torch.cuda.amp.autocast:` stops with `TypeError: 'type' object does not support the context manager protocol`
 (before Python 3.11: `AttributeError: __enter__`). A bare `@torch.cuda.amp.autocast` takes the function for its argument
@@ -39,8 +40,9 @@ memory and speed change. Not offered where the rest of the block runs `backward`
 
 ## Not flagged
 
-`return autocast(...)`, autocast stored in a variable or passed to `enter_context`, `autocast(...).__enter__()`, a
-generator that is not a context manager, `__enter__()` by hand (for the whole run, perhaps on purpose), a
+`return autocast(...)`, autocast stored in a variable that something reads, or in a file that enters another context of
+autocast, casts to 16 bits or leaves precision to a trainer, or passed to `enter_context`, `autocast(...).__enter__()`,
+a generator that is not a context manager, `__enter__()` by hand (for the whole run, perhaps on purpose), a
 test that expects the constructor to raise; methods of a prepared model under `no_grad`, in files that enter an autocast
 of their own, or where DeepSpeed or FSDP may run it; one object for regions that follow each other, or where autocast
 may be on around them already; objects of `enabled=False`; an island between the two, which the second one restores.
@@ -62,6 +64,7 @@ from ....codemod.python.names import ModuleNames, attribute_chain, checked_modul
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, autocasts, checked_autocasts
 from .entered_again import entered_again
+from .never_read import never_read
 from .prepared_methods import methods_outside_autocast
 
 OUTSIDE = ("backward", "step", "zero_grad", "update", "unscale_")
@@ -91,7 +94,8 @@ def check(project: Project) -> Iterator[Finding]:
             yield from _passed_over(autocast)
     for module, call in exits_without_arguments(project):
         yield _exit(project, module, call)
-    yield from (rule.found(*draft) for draft in (*methods_outside_autocast(project), *entered_again(project)))
+    for drafts in (methods_outside_autocast(project), entered_again(project), never_read(project)):
+        yield from (rule.found(*draft) for draft in drafts)
     for module, call in objects_called(project):
         yield _called(project, module, call)
 
