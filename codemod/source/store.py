@@ -100,9 +100,9 @@ class FileStore:
             self._answers[key] = dict.fromkeys(found)
         return self._answers[key]
 
-    def _writing(self, question: Question) -> list[str]:
+    def _writing(self, question: Question) -> Collection[str]:
         """Of the paths with the words, which many questions share, those that each group of ``also`` leaves."""
-        paths, plain = self.paths_for(Question(question.kinds, question.words)), self._index.plain
+        plain, paths = self._index.plain, self.paths_for(Question(question.kinds, question.words))
         for group in question.also:
             written = self._index.writing(group, plain.intersection(paths))
             paths = [path for path in paths if path in written or path not in plain]
