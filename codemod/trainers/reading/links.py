@@ -114,12 +114,23 @@ def _checked(node: ast.IfExp) -> ast.expr | None:
 
 def _of_machine(module: ModuleNames, node: ast.IfExp) -> Iterable[Source] | None:
     """A choice by a test of the machine is a value of its own, or none; by a device or a setting it is followed."""
-    if isinstance(node.test, ast.Call) and module.qualified(node.test.func) in ASKS_FOR_DEVICE:
+    if isinstance(node.test, ast.Call) and (
+        module.qualified(node.test.func) in ASKS_FOR_DEVICE or read_of(module, node.test) is not None
+    ):
         return None
-    whole = tested_source(HERE, module, node, "")
+    whole = tested_source(HERE, module, node, "") if _asks_machine_alone(module, node.test) else None
     if whole is not None:
         return (whole,)
     return () if isinstance(node.test, ast.BoolOp | ast.Call) else None
+
+
+def _asks_machine_alone(module: ModuleNames, test: ast.expr) -> bool:
+    """Whether no setting decides as well: ``args.amp and torch.cuda.is_bf16_supported()``."""
+    if isinstance(test, ast.BoolOp):
+        return all(_asks_machine_alone(module, part) for part in test.values)
+    asked = test.operand if isinstance(test, ast.UnaryOp) else test.left if isinstance(test, ast.Compare) else test
+    called = next((part for part in ast.walk(asked) if isinstance(part, ast.Call)), None)
+    return called is not None and read_of(module, called) is None
 
 
 def _call(question: Trace[Source], module: ModuleNames, node: ast.Call) -> Iterable[Source]:
