@@ -27,8 +27,9 @@ None is written: whether the scaling or the step is the mistake has to be decide
 The branch of a switch that the scaler shares; gradients that are unscaled before, or scaled by hand (`get_scale`);
 optimizers whose last backward pass was a plain one, or whose gradients are set to zero before the plain step; a plain
 backward pass behind gradients that are unscaled or set to zero, for
-another model, or for its `inputs` alone; backward passes in functions that are called; a scaler that is
-passed to other code, kept by a wrapper, or that no given run switches on; optimizers of the project's own classes.
+another model, or for its `inputs` alone; backward passes in functions that are called; a plain step behind a call that
+scales where some other call may go back, unscale or step; a scaler that is passed to other code, kept by a library's
+wrapper, or that no given run switches on; optimizers of the project's own classes.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.scaler import Scaler
 from ....codemod.torch.scaler_steps import ScalerStep, passes_of
 from ....codemod.torch.scalers import scalers
+from ....codemod.torch.steps_by_calls import scaled_by_calls
 from ..given_runs import is_on, steps_of_accelerate
 from .added_gradients import added_gradients
 from .engine_passes import passes_of_engines
@@ -70,6 +72,7 @@ def check(project: Project) -> Iterator[Finding]:
         found = [item for each in passes_of(scaler) for item in _in_function(project, each)]
         found += [rule.found(*draft) for each in passes_of(scaler) for draft in added_gradients(project, each)]
         found += [item for each in passes_of(scaler) for item in _of_no_optimizer(project, each)]
+        found += [item for each in scaled_by_calls(project, scaler) for item in _by_calls(project, each)]
         found += _of_accelerate(project, scaler)
         if found and is_on(project, scaler):
             yield from found
@@ -87,6 +90,14 @@ def _in_function(project: Project, each: ScalerStep) -> Iterator[Finding]:
         yield from _plain_backward(project, each, call)
 
 
+def _by_calls(project: Project, each: ScalerStep) -> Iterator[Finding]:
+    """A plain step behind a call that scales, in a function that leaves it to others to scale."""
+    if all(each.optimizer(call) is not None for call in each.of("step")):
+        for call in calls_named(each, "step"):
+            if call not in each.of("step") and not call.args and _is_optimizer(project, each, call):
+                yield from _plain_step(project, each, call)
+
+
 def _is_optimizer(project: Project, each: ScalerStep, call: ast.Call) -> bool:
     """Whether a plain optimizer steps: called so, and made by no class of the project."""
     receiver = call.func.value if isinstance(call.func, ast.Attribute) else call.func
@@ -99,7 +110,7 @@ def _is_optimizer(project: Project, each: ScalerStep, call: ast.Call) -> bool:
 def _plain_step(project: Project, each: ScalerStep, call: ast.Call) -> Iterator[Finding]:
     module = each.module
     scales = [item for item in each.of("scale") if leads_to(each, item, call)]
-    backwards = [item for item in plain_backwards(each) if position(item) < position(call)]
+    backwards = [item for item in plain_backwards(each) if item not in scales and position(item) < position(call)]
     if not scales or any(not exclusive(module, item, call) for item in backwards) or _shares_no_switch(each, call):
         return
     mine = [item for item in each.of("step") if each.text_of_optimizer(item) == owner_of(call)]

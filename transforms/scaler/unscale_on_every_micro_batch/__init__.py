@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.given import may_be_on
@@ -38,6 +39,7 @@ from ....codemod.python.paths import Facts, Guard, exclusive, guard_facts, guard
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
+from ....codemod.torch.steps_by_calls import unscaled_by_calls
 from . import move_into_step
 from .per_step_tests import changes_per_step
 
@@ -53,6 +55,9 @@ def check(project: Project) -> Iterator[Finding]:
         paired = [step for step in steps if step.of("update")]
         found = [item for step in paired for item in _repeated_unscale(project, scaler, step)]
         found += (item for step in paired for item in _bare_update(project, scaler, step))
+        if scaler.kind != "wrapper" and not scaler.switched_off:
+            called = unscaled_by_calls(project, scaler)
+            found += (replace(item, fixes=()) for step in called for item in _repeated_unscale(project, scaler, step))
         if found and may_be_on(project, scaler):
             yield from found
 
