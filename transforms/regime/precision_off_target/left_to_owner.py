@@ -151,9 +151,8 @@ def _is_python(project: Project, move: Move) -> bool:
 
 
 def _scripts_of(project: Project, move: Move) -> Iterator[str]:
-    """The scripts of the runs that a move of a command line or of a file is about."""
-    runs = runs_of(project) if not all(edit.path.endswith(".py") for edit in move.edits) else ()
-    for run in runs:
+    """The scripts of the runs that a move is about: a file in Python may be what another one is configured with."""
+    for run in runs_of(project):
         is_own = move.command is None or (run.command is not None and run.command.start == move.command)
         if run.modules and is_own and any(member.scope.path == move.path for member in run.members):
             yield run.modules[0]
