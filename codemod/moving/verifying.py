@@ -125,11 +125,21 @@ def _judged(
 def _not_followed(project: Project, after: Project, pair: Pair, target: Target) -> list[Place]:
     """What in the code of a run still names the other 16-bit dtype, and nobody explains."""
     net = still_saying(after, pair, target, *modules_and_built(project, pair.before), is_left=False)
-    found = [place for place in as_edited(project, after, net) if place.path.endswith(CODE)]
+    own = _own_flags(pair)
+    edited = as_edited(project, after, net)
+    found = [place for place in edited if place.path.endswith(CODE) or (place.path, place.span.row) in own]
     run = _run_of(after, pair.after or pair.before)
     found += shown_to_users(pair, target) if run is not None and run.command is None else ()
     is_left = pair.before.regime in ("fp16-mixed", UNKNOWN) and target.regime != "fp16-mixed"
     return [*found, *scaler_reads(after, modules_of_run(project, pair.before))] if is_left else found
+
+
+def _own_flags(pair: Pair) -> set[tuple[str, int]]:
+    """Where a launch line gives flags that the program itself defines, and that nothing follows."""
+    items = [entry.declaration for entry in pair.entries]
+    options = {item.key.replace("-", "_") for item in items if item.role == "option"}
+    flags = (item for item in items if item.role == "flag" and item.key.lstrip("-").replace("-", "_") in options)
+    return {(item.path, item.span.row) for item in flags}
 
 
 def _stays_off(pair: Pair) -> bool:

@@ -25,8 +25,10 @@ MAX_HOPS = 2
 PARSERS = ("ArgumentParser", "ArgParser", "OptionParser", "command", "group")
 """Calls that make a parser of single options: argparse, configargparse, optparse, click."""
 PARSING = ("parse_args", "parse_intermixed_args", "parse_args_into_dataclasses")
-TOLERANT = ("parse_known_args", "parse_known_intermixed_args", "add_argparse_args", "add_config_arguments")
+TOLERANT = ("parse_known_args", "parse_known_intermixed_args", "add_argparse_args")
 """Calls after which a program takes options that are not defined in it."""
+OF_DEEPSPEED = ("deepspeed", "deepspeed_config", "deepscale", "deepscale_config", "deepspeed_mpi")
+"""What `deepspeed.add_config_arguments` adds to a parser, in each release."""
 DECORATED = frozenset(("fastcore",))
 """Libraries of which a decorator makes the parser."""
 OPEN_PACKAGES = frozenset(("hydra", "fire", "absl", "omegaconf", "mmengine", "mmcv", "ml_collections", "sacred"))
@@ -119,6 +121,7 @@ def _take_plain(project: Project, growing: _Growing, module: ModuleNames) -> Non
         for flag in (*item.flags, *item.negated)
     }
     growing.names |= declared | flags
+    growing.names |= set(OF_DEEPSPEED) if "add_config_arguments" in module.calls_by_name else set()
     listed = ((item.name, item.choices) for found in options.values() for item in found if item.choices)
     growing.choices += [
         (name, frozenset(word for each in words if (word := string_of(each)))) for name, words in listed

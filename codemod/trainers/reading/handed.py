@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...model import Edit, EditRefused
 from ...python.conditions import conditions_in
-from ...python.names import ModuleNames
+from ...python.names import ModuleNames, string_of
 from ...python.options import Option
 from ...source.facts import memo
 from ...source.project import Project
@@ -235,9 +235,18 @@ def _needed(project: Project, scope: Scope, item: Handed) -> Iterator[Option]:
         return
     test = ast.parse(item.source.picked_by, mode="eval").body
     for part in test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]:
-        options = declared_options(project, scope.origin.module, part.attr) if isinstance(part, ast.Attribute) else ()
+        name = _asked(part)
+        options = declared_options(project, scope.origin.module, name) if name else ()
         if len(options) == 1 and options[0].switch is not None and not options[0].value_when_absent:
             yield options[0]
+
+
+def _asked(test: ast.expr) -> str:
+    """The name in ``args.amp`` and ``getattr(args, "amp", False)``; empty for other tests."""
+    if isinstance(test, ast.Attribute):
+        return test.attr
+    is_read = isinstance(test, ast.Call) and ast.unparse(test.func) == "getattr" and len(test.args) > 1
+    return string_of(test.args[1]) or "" if isinstance(test, ast.Call) and is_read else ""
 
 
 def _names(option: Option) -> frozenset[str]:

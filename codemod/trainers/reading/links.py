@@ -114,9 +114,8 @@ def _checked(node: ast.IfExp) -> ast.expr | None:
 
 def _of_machine(module: ModuleNames, node: ast.IfExp) -> Iterable[Source] | None:
     """A choice by a test of the machine is a value of its own, or none; by a device or a setting it is followed."""
-    if isinstance(node.test, ast.Call) and (
-        module.qualified(node.test.func) in ASKS_FOR_DEVICE or read_of(module, node.test) is not None
-    ):
+    test = node.test
+    if isinstance(test, ast.Call) and (module.qualified(test.func) in ASKS_FOR_DEVICE or read_of(module, test)):
         return None
     whole = tested_source(HERE, module, node, "") if _asks_machine_alone(module, node.test) else None
     if whole is not None:

@@ -178,7 +178,7 @@ def _missing(project: Project, scope: Scope, command: CommandLine) -> Iterator[s
         value = value if equals else after
         is_named = flag.startswith("-") and plain_flag(flag) in DEEPSPEED_FILES and "." in value.rpartition("/")[2]
         is_seen = value.endswith(CONFIG_ENDINGS) and file_named(project, scope.path, value) is not None
-        if is_named and not is_seen and "$" not in value and not _is_written(project, scope, value):
+        if is_named and not is_seen and value[:1] not in "-$" and not _is_written(project, scope, value):
             yield value
 
 
