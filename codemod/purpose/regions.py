@@ -18,6 +18,7 @@ from ..torch.autocast import (
     is_float32_island,
     runs_without_gradients,
 )
+from ..torch.dtype_values import constants_of
 from ..torch.dtypes import Dtype, Given, Scenario
 from ..torch.entering_calls import sites_of
 from ..torch.scalers import Scaler
@@ -154,8 +155,12 @@ def bf16_givens(project: Project, region: Region, scenario: Scenario) -> tuple[G
     entry = entry_givens(project, region)
     if autocast.dtype_node is None or not isinstance(scenario.value, Dtype):
         return (*scenario.given, *entry)
-    scope = autocast.module.scope_of(autocast.node)
-    itself = Given(ast.unparse(autocast.dtype_node), (scenario.value,), True, autocast.dtype_node, scope)
+    scope, node = autocast.module.scope_of(autocast.node), autocast.dtype_node
+    if isinstance(node, ast.BoolOp):
+        node, *others = node.values
+        if any(scenario.value in constants_of(project, autocast.module, other) for other in others):
+            return (*scenario.given, *entry)
+    itself = Given(ast.unparse(node), (scenario.value,), True, node, scope)
     return (*(item for item in scenario.given if item.text != itself.text), itself, *entry)
 
 

@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..python.conditions import Conditions, conditions_in
+from ..python.limits import MAX_VALUES
 from ..python.names import Binding, ModuleNames, Scope, resolve
 from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import Bound, Chosen, Declared, Defaulted, LookedUp, Returned, Step
@@ -46,6 +47,8 @@ def _leaf(question: Trace[Scenario], module: ModuleNames, node: ast.expr) -> Ite
         return (Scenario(named),) if named is not None else None
     if isinstance(node, ast.Constant):
         return (Scenario(_plain(node)),)
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        return _first_that_is_true(question, module, node)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
         return _attribute_of_torch(question, module, node)
     return None
@@ -53,6 +56,22 @@ def _leaf(question: Trace[Scenario], module: ModuleNames, node: ast.expr) -> Ite
 
 def _plain(node: ast.Constant) -> Constant:
     return node.value if isinstance(node.value, str | bool | int | float) or node.value is None else UNKNOWN
+
+
+def _first_that_is_true(question: Trace[Scenario], module: ModuleNames, node: ast.BoolOp) -> Iterator[Scenario]:
+    """``dtype or torch.float16``: the second under what makes the first None; both where the first is not known."""
+    *firsts, last = node.values
+    givens: list[tuple[Given, ...]] = [()]
+    for first in firsts:
+        found = Trace(question.project, WITH_NONE, question).of(module, first) or (Scenario(UNKNOWN),)
+        yield from (item.under(*given) for item in found if item.value for given in givens)
+        open_ones = [() if isinstance(item.value, Unknown) else item.given for item in found if _may_be_false(item)]
+        givens = [(*given, *more) for given in givens for more in dict.fromkeys(open_ones)][:MAX_VALUES]
+    yield from (item.under(*given) for item in (question.of(module, last) if givens else ()) for given in givens)
+
+
+def _may_be_false(item: Scenario) -> bool:
+    return isinstance(item.value, Unknown) or not item.value
 
 
 def _attribute_of_torch(question: Trace[Scenario], module: ModuleNames, node: ast.Call) -> Iterator[Scenario]:
@@ -81,9 +100,13 @@ def _carried(question: Trace[Scenario], step: Step, values: Iterable[Scenario]) 
         return _under(values, (Given(ast.unparse(step.key), (_plain(step.entry),), True, step.key, scope),))
     if isinstance(step, Declared):
         return [_stated(step, scenario) for scenario in values]
+    return values
+
+
+def _decided(question: Trace[Scenario], step: Step, values: Iterable[Scenario]) -> Iterable[Scenario]:
     if isinstance(step, Defaulted):  # None as a default means that the function decides
         return [scenario for scenario in values if scenario.value is not None]
-    return values
+    return _carried(question, step, values)
 
 
 def _under(values: Iterable[Scenario], given: Sequence[Given]) -> Iterable[Scenario]:
@@ -153,5 +176,7 @@ def _renamed(item: Given, arguments: dict[str, ast.expr], scope: Scope) -> Given
     return Given(ast.unparse(argument) + dot + rest, item.values, item.equal, argument if whole else item.node, scope)
 
 
-DTYPES: Domain[Scenario] = Domain(_leaf, lambda *_asked: (Scenario(UNKNOWN),), _carried)
+DTYPES: Domain[Scenario] = Domain(_leaf, lambda *_asked: (Scenario(UNKNOWN),), _decided)
 """A dtype, or a constant that may name one, with what must hold for it."""
+WITH_NONE: Domain[Scenario] = Domain(_leaf, lambda *_asked: (Scenario(UNKNOWN),), _carried)
+"""The same with None where that is a default."""
