@@ -49,7 +49,7 @@ from ....codemod.model import Draft, Finding, Place, Rule
 from ....codemod.proof.needs import RAISES
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.given import is_given
-from ....codemod.python.conditions import conditions_in
+from ....codemod.python.conditions import conditions_in, excludes
 from ....codemod.python.names import ModuleNames, names_of, resolve
 from ....codemod.releases.pins import VersionRange, allowed
 from ....codemod.source.project import Project
@@ -89,8 +89,9 @@ def loads_chosen_together(project: Project) -> Iterator[Draft]:
         aside = run.recast or run.frozen or run.adapted or run.by_accelerate or load.quantized or load.unsloth
         if node is None or aside or run.precision.partitioned or run.precision.compute is not Compute.UNKNOWN:
             continue
+        around = conditions_in(project, load.module).path_given(load.call, load.module.scope_of(load.call))
         for scenario in scenarios_of(project, load.module, node):
-            switch = _switched_on(project, run, scenario)
+            switch = _switched_on(project, run, scenario.under(*around))
             if switch is not None:
                 places = (load.module.place(switch, "it switches on mixed precision in float16"), _trained(run))
                 yield Draft.at(load.module, node, MESSAGE, places)
@@ -106,11 +107,20 @@ def _switched_on(project: Project, run: TrainedLoad, loaded: Scenario) -> ast.ex
     module = run.load.module
     if loaded.value != FP16 or not loaded.given or run.precision.module is not module:
         return None
-    scope, conditions = run.precision.scope, conditions_in(project, module)
+    scope = run.precision.scope
     switches = (item for item in scope.effective() if FAMILIES.get(item.key.meaning(TRUE) or "") == "fp16")
     tests = [argument[1] for item in switches if (argument := scope.argument(item)) is not None]
-    asked = next((test for test in tests if conditions.decide(test, loaded.given) is True), None)
+    asked = next((test for test in tests if _comes_with(project, module, test, loaded)), None)
     return asked if asked is not None and is_given(project, module, loaded.given) else None
+
+
+def _comes_with(project: Project, module: ModuleNames, test: ast.expr, loaded: Scenario) -> bool:
+    """Whether a switch is on wherever the weights are loaded so: by their test, or set in the same branch."""
+    if conditions_in(project, module).decide(test, loaded.given) is True:
+        return True
+    found = scenarios_of(project, module, test)
+    values = {each.value for each in found if not any(excludes(item, loaded.given) for item in each.given)}
+    return values == {True} and len(found) > 1
 
 
 # --- keywords of loads ------------------------------------------------------------------------------------------------
