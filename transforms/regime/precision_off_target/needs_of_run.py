@@ -24,6 +24,7 @@ from ....codemod.trainers.reading.loads import Load, loads_in
 from ....codemod.trainers.reading.trained_loads import ADAPTED
 from .half_kernels import used_by_runs
 from .unknown_arrays import array_of_steps, array_of_trainers
+from .weights_trained import only_adapters
 
 LATE = ("interpolate", "upsample", "Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d")
 LATE_SINCE = WORKS_SINCE["interpolate", "cuda", "bfloat16"]
@@ -139,6 +140,7 @@ def _of_fp16(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need
         if load is not None:
             where = f"{item.path}:{load.call.lineno}"
             yield Known(False, f"{where} loads bfloat16 weights as they are saved from transformers {AS_SAVED} on")
+        yield from (only_adapters(project, item, each.call) for each in loads_in(project, item) if FP16 in each.dtypes)
         is_xl = any(name.startswith(OVERFLOWING) for name in item.name_loads)
         for call in item.calls_by_name.get("to", ()) if is_xl else ():
             if _narrows_vae(item, call):
