@@ -16,10 +16,13 @@ from ...torch.dtypes import HALVES, Constant, as_dtype
 from ...torch.machine_answers import machine_answers
 from .command_options import declared_options
 from .configs import ConfigFile
+from .hydra_picks import counts_in
 from .joined_switches import asks_for_device
 from .links import joined_sources, unfollowed_argument
 from .loaded_files import is_passed_only
 from .opened_files import Started, left_to_file
+from .program_files import script_of, words_of_script
+from .programs_started import modules_of
 from .scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, Setting, token_of_constant
 from .source import Source, unused_defaults
 
@@ -133,12 +136,24 @@ def handed_in(project: Project, scope: Scope, launch: Launch | None) -> tuple[Ha
     found = _picked_in(project, scope, found, launch.gives) if launch is not None else found
     handed = [item for item in found if not item.source.is_of_line or (launch is not None and launch.has(item.source))]
     started = launch.started if launch is not None else Started(scope.path, None)
+    handed = [item for item in handed if _is_composed(project, scope, item.source, launch)]
     handed = [_beside_others(item, launch) for item in handed]
     handed = [replace(item, left_to=_left_to(project, item, started)) for item in handed]
     if launch is None:
         return tuple(handed)
     named = {item.setting for item in handed if item.source.kind == "entry" and item.source.path in launch.files}
     return tuple(item for item in handed if not _is_of_another(project, item, launch, item.setting in named))
+
+
+def _is_composed(project: Project, scope: Scope, source: Source, launch: Launch | None) -> bool:
+    """Whether the launch composes the file that an entry stands in, as far as Hydra decides that."""
+    if source.kind != "entry" or source.is_of_line:
+        return True
+    command = launch.config.text.commands[launch.number] if launch is not None else None
+    script = script_of(project, launch.config.document.path, command.script) if launch and command else scope.path
+    modules = [module.document.path for module in modules_of(project, script)] if script is not None else []
+    words = words_of_script(command) if command is not None else ()
+    return counts_in(project, modules, words, source.path, source.key)
 
 
 def _beside_machine(item: Handed) -> Handed:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from ...python.keywords import keywords_of
 from ...python.names import ModuleNames
@@ -19,7 +20,7 @@ from .configs import ConfigFile, opened
 PACKAGE = "hydra"
 NAMES, FOLDERS = ("config_name",), ("config_path", "config_dir")
 """Keywords with which Hydra is told the primary file (without its ending) and the folder of files to compose."""
-NAME_FLAGS = ("--config-name", "-cn")
+NAME_FLAGS, FOLDER_FLAGS = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-dir", "-cd")
 BASE = "version_base"
 """A keyword of releases that put the first file over those that it names."""
 HYDRA = ("config_name", "config_path", BASE)
@@ -38,6 +39,8 @@ class HydraMain:
 
     root: str
     name: str
+    near: str = ""
+    """The file that says so."""
     is_ordered: bool = False
     """Whether the release is known to put the first file over those that it names, unless it says otherwise."""
 
@@ -65,7 +68,7 @@ def mains_of(project: Project, module: ModuleNames) -> Iterator[HydraMain]:
         root = _folder(project, module.document.path, _last_text(folder)) if folder is not None else None
         if root is not None:
             name = next((_last_text(given[name]) for name in NAMES if name in given), "")
-            yield HydraMain(root, name, BASE in given)
+            yield HydraMain(root, name, module.document.path, BASE in given)
 
 
 def _last_text(node: ast.expr) -> str:
@@ -107,7 +110,11 @@ def _composition(project: Project, asked: tuple[HydraMain, tuple[str, ...]]) -> 
     main, words = asked
     chosen = chosen_groups(words)
     name = chosen.pop("", main.name)
-    composing = _Composing(project, main, chosen)
+    folder = _value_of(words, FOLDER_FLAGS[:2])
+    root = _folder(project, main.near, folder) if folder else main.root
+    if root is None or _value_of(words, FOLDER_FLAGS[2:]):
+        return Composition({}, is_whole=False)
+    composing = _Composing(project, replace(main, root=root), chosen)
     for _ in range(2):  # what a file overrides is known after the first time
         composing.files.clear()
         composing.missing.clear()
@@ -117,14 +124,22 @@ def _composition(project: Project, asked: tuple[HydraMain, tuple[str, ...]]) -> 
 
 def chosen_groups(words: Sequence[str]) -> dict[str, str]:
     """The file that a command line picks of each group; under "" the primary one."""
-    found: dict[str, str] = {}
-    for number, word in enumerate(words):
+    named = _value_of(words, NAME_FLAGS)
+    found = {"": named} if named else {}
+    for word in words:
         key, equals, value = word.partition("=")
-        if key in NAME_FLAGS:
-            found[""] = value if equals else "".join(words[number + 1 : number + 2])
-        elif equals and not key.startswith("-"):
+        if equals and not key.startswith("-"):
             found[key.lstrip("+").partition("@")[0]] = value.strip("\"'")
     return found
+
+
+def _value_of(words: Sequence[str], flags: Sequence[str]) -> str:
+    """What a command line gives a flag, ``--config-name small`` or ``--config-name=small``; empty for nothing."""
+    for word, after in pairwise((*words, "")):
+        key, equals, value = word.partition("=")
+        if key in flags:
+            return value if equals else after
+    return ""
 
 
 @dataclass(slots=True)

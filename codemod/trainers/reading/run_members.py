@@ -40,6 +40,8 @@ class Member:
         if not self.handed:
             return self.scope.regime
         regimes = {item.regime for item in self.effective_handed if item.regime is not None}
+        if self._is_of_several_files:
+            return None
         regimes |= {regime for regime, setting in self.scope.regimes.items() if setting is not None}
         if len(regimes) > 1:
             regimes.discard("fp32")
@@ -51,7 +53,13 @@ class Member:
         leading = [item for item in self.scope.effective() if item.key.means and item.value is None]
         given = {item.setting: item.value for item in self.effective_handed}
         is_open = any("$" in given.get(item, "$") or not given.get(item) for item in leading)
-        return self.scope.kind == "call" and not self.is_picked and is_open
+        return self.scope.kind == "call" and not self.is_picked and (is_open or self._is_of_several_files)
+
+    @property
+    def _is_of_several_files(self) -> bool:
+        """Whether files that say different things give it its precision: a run reads one, and nobody sees which."""
+        found = {item.source.path: item.regime for item in self.effective_handed if item.source.kind == "entry"}
+        return len({*found.values()} - {None}) > 1
 
     @property
     def regime_without_bf16(self) -> str:
