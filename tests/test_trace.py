@@ -134,8 +134,8 @@ LOOK_ALIKES = {
 }
 CYCLES = {
     "a name that is wrapped": (
-        "d = torch.half\nfor x in y:\n    d = d or torch.bfloat16\nuse(d)",
-        {"float16", "bfloat16"},
+        "d = torch.half if a else None\nfor x in y:\n    d = d or torch.bfloat16\nuse(d)",
+        {"float16", "bfloat16", "None"},
     ),
     "two functions": (
         "def a(d):\n    use(d)\n    b(d)\n\ndef b(d):\n    a(d)\n\na(torch.half)",

@@ -63,7 +63,8 @@ def _first_that_is_true(question: Trace[Scenario], module: ModuleNames, node: as
     *firsts, last = node.values
     givens: list[tuple[Given, ...]] = [()]
     for first in firsts:
-        found = Trace(question.project, WITH_NONE, question).of(module, first) or (Scenario(UNKNOWN),)
+        asked = Trace(question.project, WITH_NONE, question)  # type: ignore[arg-type]
+        found = asked.of(module, first) or (Scenario(UNKNOWN),)
         yield from (item.under(*given) for item in found if item.value for given in givens)
         open_ones = [() if isinstance(item.value, Unknown) else item.given for item in found if _may_be_false(item)]
         givens = [(*given, *more) for given in givens for more in dict.fromkeys(open_ones)][:MAX_VALUES]
