@@ -28,7 +28,8 @@ words in words, and devices.
 Settings (`args.dtype`, `config.dtype`), which are strings; arrays of NumPy and whatever is not certainly torch's:
 a dtype that the code names, a parameter or buffer of a module, a tensor made above; options whose declared choices hold
 the word, that are stored elsewhere, or are compared with the right word too; the precision of a Trainer where the
-project allows Lightning 1, or compares it with the new names too; tests.
+project allows Lightning 1, or compares it with the new names too; variables that never hold the dtype that is named;
+tests.
 """
 
 from __future__ import annotations

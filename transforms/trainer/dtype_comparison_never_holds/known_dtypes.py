@@ -38,6 +38,8 @@ Compared = tuple[ast.Compare, ast.expr, list[ast.Constant]]
 def dtype_with_string(project: Project, module: ModuleNames) -> Iterator[Draft]:
     """``model.fc.weight.dtype == "float16"``, ``str(dtype) in ("float16", "bfloat16")``."""
     for node, left, words in comparisons_with_words(module):
+        if _is_of_another_dtype(project, module, left, words):
+            continue
         if _is_dtype(project, module, left):
             verb = "is always true" if isinstance(node.ops[0], ast.NotEq | ast.NotIn) else "is never true"
             message = f"a torch.dtype is equal to no string: this {verb}"
@@ -64,6 +66,15 @@ def comparisons_with_words(module: ModuleNames) -> Iterator[Compared]:
 
 def _is_word(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _is_of_another_dtype(project: Project, module: ModuleNames, left: ast.expr, words: list[ast.Constant]) -> bool:
+    """Whether a variable holds none of the dtypes that are named: compared rightly it would come out the same."""
+    if isinstance(left, ast.Call) and len(left.args) == 1:
+        left = left.args[0]
+    named = {as_dtype(str(word.value)) for word in words}
+    found = constants_of(project, module, left) if isinstance(left, ast.Name) else set()
+    return bool(found) and all(isinstance(value, Dtype) for value in (*found, *named)) and found.isdisjoint(named)
 
 
 # --- what is a dtype --------------------------------------------------------------------------------------------------
