@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..source.facts import memo
 from ..source.project import Project
@@ -111,7 +111,33 @@ def options_in(project: Project, module: ModuleNames) -> dict[str, list[Option]]
     found: dict[str, list[Option]] = {}
     for option in (*_flags(module), *_defined(module), *_parameters(module), *_fields(module), *_nodes(module)):
         found.setdefault(option.name, []).append(option)
+    for call in module.calls_by_name.get("set_defaults", ()):
+        for keyword in call.keywords:
+            if keyword.arg in found:
+                found[keyword.arg] = list(_with_default(call, keyword.value, found[keyword.arg]))
     return found
+
+
+def _with_default(call: ast.Call, default: ast.expr, declared: Sequence[Option]) -> Iterator[Option]:
+    """The options after ``parser.set_defaults(precision=16)``; of a parser that may be another one both defaults."""
+    for option in declared:
+        other = replace(option, default=default)
+        if option.kind != "option" or not isinstance(option.node, ast.Call):
+            yield option
+        elif not _is_of_same(call, option.node, option.module):
+            yield from (option, other)
+        elif option.default is None or option.node.lineno < call.lineno:
+            yield other
+        else:
+            yield option  # what is said before gives way to the argument's own default
+
+
+def _is_of_same(call: ast.Call, other: ast.Call, module: ModuleNames) -> bool:
+    """Whether two statements of one block call methods of one object."""
+    one, two = module.parents.get(call), module.parents.get(other)
+    owners = [ast.unparse(each.func.value) for each in (call, other) if isinstance(each.func, ast.Attribute)]
+    same_block = one is not None and two is not None and module.parents.get(one) is module.parents.get(two)
+    return same_block and len(owners) == 2 and owners[0] == owners[1]
 
 
 @memo
