@@ -113,7 +113,8 @@ def _apart(moves: Sequence[RunMove], target: str, where: Where) -> Iterator[Outp
     named = [printable(where(each.path, each.row)) for each in stays[:MAX_APART]]
     if named:
         more = f" and {len(stays) - len(named)} more" if len(stays) > len(named) else ""
-        yield ((f"Not moved, as no training was found there, or it is on a CPU: {', '.join(named)}{more}", "note"),)
+        why = "no training was found there, it is named as a test, or it is on a CPU"
+        yield ((f"Not moved, as {why}: {', '.join(named)}{more}", "note"),)
 
 
 def _name(each: RunMove, where: Where) -> str:
