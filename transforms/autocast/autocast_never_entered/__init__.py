@@ -1,4 +1,4 @@
-"""An autocast is created but never entered, so nothing runs in mixed precision; or entered twice, and never left.
+"""An autocast is created but never entered, so nothing runs in mixed precision; or entered twice, never left.
 
 ## What goes wrong
 

@@ -140,7 +140,8 @@ def _of_fp16(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need
         if load is not None:
             where = f"{item.path}:{load.call.lineno}"
             yield Known(False, f"{where} loads bfloat16 weights as they are saved from transformers {AS_SAVED} on")
-        yield from (only_adapters(project, item, each.call) for each in loads_in(project, item) if FP16 in each.dtypes)
+        needs = (only_adapters(project, item, each.call) for each in loads_in(project, item) if FP16 in each.dtypes)
+        yield from (need for need in needs if isinstance(need, Release))  # of weights that are trained PF107 tells
         is_xl = any(name.startswith(OVERFLOWING) for name in item.name_loads)
         for call in item.calls_by_name.get("to", ()) if is_xl else ():
             if _narrows_vae(item, call):
