@@ -210,15 +210,16 @@ def _of_helper(project: Project, module: ModuleNames, call: ast.Call, hops: int)
     """``model`` of ``groups(model)``, whose function returns groups of its parameters, without rates of their own."""
     target = called_function(project, module, call)
     returned = target.module.returns_of(target.node) if target is not None else ()
-    if target is None or not returned or _says_rate(target.node):
+    if target is None or not returned:
         yield None
         return
-    arguments = target.arguments(call)
+    arguments, found = target.arguments(call), list[ast.expr | None]()
     for item in returned:
         for model in _models_of(project, target.module, item.value, hops) if item.value is not None else (None,):
             bindings = target.scope.bindings.get(model.id, ()) if isinstance(model, ast.Name) else ()
             passed = [each.kind for each in bindings] == ["parameter"]
-            yield arguments.get(model.id) if passed and isinstance(model, ast.Name) else None
+            found.append(arguments.get(model.id) if passed and isinstance(model, ast.Name) else None)
+    yield from found if not any(found) or not _says_rate(target.node) else [None]
 
 
 def _says_rate(function: FunctionNode) -> bool:
@@ -277,7 +278,7 @@ def listed(module: ModuleNames, node: ast.Name) -> list[ast.expr]:
     for binding in scope.lookup(node.id):
         if binding.kind == "for" and isinstance(binding.node, ast.For):
             found.append(binding.node.iter)
-        elif binding.kind == "assign" and binding.value is not None and ast.unparse(binding.value) != "[]":
+        elif binding.kind == "assign" and binding.value is not None and getattr(binding.value, "elts", True):
             found.append(binding.value)
     for call in (call for name in ("append", "extend") for call in module.calls_by_name.get(name, [])):
         lists = receiver_of(call)

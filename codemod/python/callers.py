@@ -6,11 +6,12 @@ import ast
 from dataclasses import dataclass
 from itertools import islice
 
+from ..source.documents import Document
 from ..source.facts import memo
 from ..source.project import Project
 from .functions import FunctionTarget, called_function
 from .limits import MAX_CALL_SITES, MAX_CALLER_FILES, MAX_FILES_SEARCHED
-from .names import FunctionNode, ModuleNames, modules_at, names_of
+from .names import FunctionNode, ModuleNames, modules_at
 from .precision_words import SAID
 from .scopes import positional
 from .started import started_function
@@ -70,15 +71,23 @@ def callers_of(project: Project, module: ModuleNames, function: FunctionNode) ->
 def _is_imported_by_nobody(project: Project, module: ModuleNames) -> bool:
     """Whether a file only runs by itself, as far as the import statements of others tell."""
     stem = module.path.rpartition("/")[2].removesuffix(".py")
-    documents = project.python_documents((stem,), (stem,)) if module.path.endswith(".py") else ()
-    others = [item for item in documents if item is not module.document and _may_import(item.text, stem)]
-    if not documents or stem.startswith("__") or len(others) > MAX_CALLER_FILES:
+    paths = project.python_paths((stem,), (stem,)) if module.path.endswith(".py") else []
+    near = (project.document(path) for path in paths if path != module.path)
+    others = [item.path for item in near if item is not None and stem in _import_lines(project, item)]
+    if not paths or stem.startswith("__") or len(others) > MAX_CALLER_FILES:
         return False
-    return all(stem not in _imported(names_of(project, item)) for item in others)
+    return all(stem not in _imported(item) for item in modules_at(project, others))
 
 
-def _may_import(text: str, stem: str) -> bool:
-    return any(f"{before}{stem}" in text for before in ("import ", "from ", ".", ", ", "(", "\n    "))
+@memo
+def _import_lines(_project: Project, document: Document) -> str:
+    """All lines of import statements, and some more: text is looked at so that few files are parsed."""
+    found, is_open = [], False
+    for line in document.text.splitlines():
+        if is_open or "import" in line or line.endswith("\\"):
+            found.append(line)
+            is_open = ")" not in line and (is_open or "(" in line)
+    return "\n".join(found)
 
 
 def _imported(module: ModuleNames) -> set[str]:

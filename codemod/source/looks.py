@@ -93,14 +93,21 @@ class Remembering:
 
     def memo(self, compute: Callable[[Project, K], T], key: K) -> T:
         """``compute`` of the whole project and ``key``, computed once: a fact about one module, name or node."""
-        known = self._facts.get((compute, key))  # one look-up: hashing keys is what it costs
-        if known is None and self.looks.recall is not None:
-            known = self.looks.recall(compute, key)
+        question, looks = (compute, key), self.looks
+        known = self._facts.get(question)  # one look-up: hashing keys is what it costs
+        if known is None and looks.recall is not None:
+            known = looks.recall(compute, key)
             if known is not None:
-                self._facts[compute, key] = known
+                self._facts[question] = known
         if known is None:
-            return self._remembered(self._facts, (compute, key), lambda: compute(self._whole, key))
-        self.looks.seen |= known[1]
+            before, looks.seen = looks.seen, 0
+            try:
+                value = compute(self._whole, key)
+                known = self._facts[question] = (value, looks.once(looks.seen) if looks.seen else 0)
+            finally:
+                looks.seen |= before
+        else:
+            looks.seen |= known[1]
         return cast(T, known[0])
 
     def remembered(self) -> Iterator[tuple[object, object, object, int]]:
