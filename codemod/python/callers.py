@@ -71,10 +71,11 @@ def callers_of(project: Project, module: ModuleNames, function: FunctionNode) ->
 def _is_imported_by_nobody(project: Project, module: ModuleNames) -> bool:
     """Whether a file only runs by itself, as far as the import statements of others tell."""
     stem = module.path.rpartition("/")[2].removesuffix(".py")
-    paths = project.python_paths((stem,), (stem,)) if module.path.endswith(".py") else []
-    near = (project.document(path) for path in paths if path != module.path)
+    if not module.path.endswith(".py") or stem.startswith("__"):
+        return False
+    near = (project.document(path) for path in project.python_paths((stem,), (stem,)) if path != module.path)
     others = [item.path for item in near if item is not None and stem in _import_lines(project, item)]
-    if not paths or stem.startswith("__") or len(others) > MAX_CALLER_FILES:
+    if len(others) > MAX_CALLER_FILES:
         return False
     return all(stem not in _imported(item) for item in modules_at(project, others))
 
