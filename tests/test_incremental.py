@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from precfix.codemod import asking
 from precfix.codemod.incremental import rechecking
-from precfix.codemod.incremental.record import from_plain, to_plain
+from precfix.codemod.incremental.record import fact_named, from_plain, to_plain
 from precfix.codemod.model import Rule
 from precfix.codemod.source.looks import FACT, Looks
 from precfix.codemod.source.project import Project
@@ -166,3 +166,21 @@ def test_a_record_comes_back_as_it_was(runs: CachedRuns, tree: Path, monkeypatch
     runs.warm("check", tree)
     (value,) = [value for kind, value in written if kind == rechecking.KIND]
     assert to_plain(from_plain(value)) == value
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os:system",
+        "precfix.codemod.cache.kept:write",
+        "precfix.codemod.cli.recalled:recalled",
+        "precfix.codemod.applying.files:write_files",
+        "precfix.codemod.incremental.record:import_module",
+        "precfix.probes.rehearsal.inside.shadow.copies:torch",
+        "precfix.codemod.engine:no_such_name",
+    ],
+)
+def test_a_record_names_facts_alone(name: str) -> None:
+    """What a record says is called, so a damaged or foreign one must not reach anything else."""
+    with pytest.raises((TypeError, ImportError)):
+        fact_named(name)

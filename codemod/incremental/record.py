@@ -8,6 +8,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from types import FunctionType
 from typing import Any
 
 from ..cache.states import State
@@ -16,10 +17,13 @@ from ..source.documents import FileKind
 from ..source.looks import FACT, FILE, PARSED, QUESTION, SKIPPED
 from . import plain
 
-MAX_BYTES = 1_000_000_000
-"""Of what is packed."""
+MAX_BYTES = 256_000_000
+"""Of what is packed; the record of diffusers has some 30 million."""
 Leaf = tuple[Any, ...]
 PACKAGE = __package__.partition(".codemod")[0]
+OF_FACTS = (f"{PACKAGE}.codemod.", f"{PACKAGE}.transforms.")
+OF_NO_FACTS = (f"{PACKAGE}.codemod.applying", f"{PACKAGE}.codemod.cli", f"{PACKAGE}.codemod.interactive")
+"""Packages that write files or speak to the user: whatever stands in a record, nothing there is called."""
 
 
 @dataclass(slots=True)
@@ -148,11 +152,19 @@ def name_of(compute: Hashable) -> str:
 
 
 def fact_named(name: str) -> Hashable:
-    """The function of a fact of precfix; raises TypeError where there is none."""
+    """What finds a fact of precfix; raises TypeError where there is nothing of the kind."""
     module, _, qualified = name.partition(":")
-    if not module.startswith(f"{PACKAGE}."):
+    if not module.startswith(OF_FACTS) or module.startswith(OF_NO_FACTS):
         raise TypeError(name)
     found = getattr(import_module(module), qualified, None)
-    if not callable(found):
+    found = getattr(found, "__wrapped__", found)
+    if getattr(found, "__module__", "") != module or not _takes_project(found):
         raise TypeError(name)
-    return getattr(found, "__wrapped__", found)  # type: ignore[no-any-return]
+    return found  # type: ignore[no-any-return]
+
+
+def _takes_project(found: object) -> bool:
+    """Whether a function, or a class that is made of one, takes a project first."""
+    made = found.__init__ if isinstance(found, type) else found  # type: ignore[misc]
+    names = made.__code__.co_varnames if isinstance(made, FunctionType) else ()
+    return names[isinstance(found, type) :][:1] in (("project",), ("_project",))

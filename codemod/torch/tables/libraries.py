@@ -83,8 +83,8 @@ IMAGE_DATASETS = tuple(
 SAMPLING = ("Subset", "random_split")
 """Of ``torch.utils.data``: datasets whose samples are those of another one, and lists of these."""
 TAKE_IMAGES = (
-    "*Autoencoder*", "*VAE", "UNet*", "ControlNet*", "*Transformer2DModel", "*Transformer3DModel",
-    "*Vision*", "*Image*", "vae", "ae", "unet", "transformer", "controlnet", "image_encoder",
+    "*Autoencoder*", "*VAE", "UNet*", "ControlNet*", "*Transformer2DModel", "*Transformer3DModel", "*VisionModel*",
+    "*ForImageClassification", "vae", "ae", "unet", "controlnet", "image_encoder",
 )  # fmt: skip
 """Classes of models, and names they are kept under, whose first argument is an image or its latents, not token ids."""
 MODEL_NAMES = ("vae", "ae", "unet", "transformer", "text_encoder", "controlnet", "image_encoder", "prior")
