@@ -160,7 +160,7 @@ def fact_named(name: str) -> Hashable:
     found = getattr(found, "__wrapped__", found)
     if getattr(found, "__module__", "") != module or not _takes_project(found):
         raise TypeError(name)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _takes_project(found: object) -> bool:

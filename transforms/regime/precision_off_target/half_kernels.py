@@ -33,12 +33,18 @@ def half_only_kernel(project: Project, module: ModuleNames) -> Place | None:
 def used_by_runs(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     """What runs of ``module`` may use: what it imports, and the models beside it where classes are built by name."""
     behind = reached_from(project, connected_modules(project, module), MAX_MODULES)
-    if not any(name in item.calls_by_name for item in behind for name in BUILDING):
+    if not any(name in item.calls_by_name for item in behind for name in BUILDING) and not _names_classes(module):
         return behind
     root = project_folder(project, module.path)
     named = (item for item in modules_with(project, MODELS) if item.path.startswith(root))
     built = tuple(item for item in named if not purpose_of(item.path).is_left_alone)
     return reached_from(project, (*behind, *built), MAX_MODULES)
+
+
+def _names_classes(module: ModuleNames) -> bool:
+    """``dict(type="AdamW")``: what is configured so is built by its name, by whichever program reads it."""
+    given = (item for call in module.calls_by_name.get("dict", ()) for item in call.keywords)
+    return any(item.arg == "type" and isinstance(item.value, ast.Constant) for item in given)
 
 
 def _imported_here(project: Project, module: ModuleNames) -> Place | None:
