@@ -21,7 +21,6 @@ from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, Dty
 from ....codemod.torch.tables.kernels import WORKS_SINCE
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.loads import Load, loads_in
-from ....codemod.trainers.reading.trained_loads import ADAPTED
 from .half_kernels import used_by_runs
 from .unknown_arrays import array_of_steps, array_of_trainers
 from .weights_trained import only_adapters
@@ -136,10 +135,11 @@ def _stands_in_class(module: ModuleNames, node: ast.AST) -> bool:
 def _of_fp16(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
     sharded = any(scope.framework.id == "deepspeed" for scope in scopes_of(project))
     for item in behind:
-        load = next(_as_saved(project, item), None) if not sharded else None
-        if load is not None:
+        for load in _as_saved(project, item) if not sharded else ():
+            need = only_adapters(project, item, load.call)
             where = f"{item.path}:{load.call.lineno}"
-            yield Known(False, f"{where} loads bfloat16 weights as they are saved from transformers {AS_SAVED} on")
+            why = f"{where} loads bfloat16 weights as they are saved from transformers {AS_SAVED} on"
+            yield need if isinstance(need, Release) else Known(need.holds, why)
         needs = (only_adapters(project, item, each.call) for each in loads_in(project, item) if FP16 in each.dtypes)
         yield from (need for need in needs if isinstance(need, Release))  # of weights that are trained PF107 tells
         is_xl = any(name.startswith(OVERFLOWING) for name in item.name_loads)
@@ -152,7 +152,7 @@ def _as_saved(project: Project, module: ModuleNames) -> Iterator[Load]:
     """The loads without a dtype that are trained as a whole: no scaler unscales bfloat16 gradients."""
     versions = allowed(project, "transformers", module.path)
     is_old = versions is not None and not versions.may_reach(AS_SAVED)
-    for load in loads_in(project, module) if not is_old and not any(map(module.name_loads.get, ADAPTED)) else ():
+    for load in loads_in(project, module) if not is_old else ():
         is_bare = load.node is None and load.given.complete
         if is_bare and (resolve(project, module, load.call.func) or "").startswith("transformers.AutoModel"):
             yield load
