@@ -139,7 +139,7 @@ def _of_fp16(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need
             need = only_adapters(project, item, load.call)
             where = f"{item.path}:{load.call.lineno}"
             why = f"{where} loads bfloat16 weights as they are saved from transformers {AS_SAVED} on"
-            yield need if isinstance(need, Release) else Known(need.holds, why)
+            yield need if isinstance(need, Release) else Known(not need.missing(project), why)
         needs = (only_adapters(project, item, each.call) for each in loads_in(project, item) if FP16 in each.dtypes)
         yield from (need for need in needs if isinstance(need, Release))  # of weights that are trained PF107 tells
         is_xl = any(name.startswith(OVERFLOWING) for name in item.name_loads)
