@@ -44,8 +44,20 @@ REACHED = {
     "a hook of a library's class": (
         "class Net(Base):\n    def step(self):\n        here()\n\ndef main():\n    fit(Net())\n"
     ),
+    "a method that torch calls": (
+        "import torch.nn as nn\n\nclass Net(nn.Module):\n    def reset_parameters(self):\n        here()\n\n"
+        "def main():\n    fit(Net())\n"
+    ),
+    "a hook of a library's class that a base has": (
+        "class Own(Base):\n    pass\n\nclass Net(Own):\n    def shared(self):\n        here()\n\n"
+        "def main():\n    fit(Net())\n"
+    ),
 }
 NOT_REACHED = {
+    "a method of a module that nobody calls": (
+        "from torch import nn\n\nclass Own(nn.Module):\n    pass\n\nclass Net(Own):\n"
+        "    def shared(self):\n        here()\n\ndef main():\n    Net()(1)\n"
+    ),
     "called by nobody": "def f():\n    here()\n\ndef main():\n    pass\n",
     "called by what nobody calls": "def g():\n    f()\n\ndef f():\n    here()\n\ndef main():\n    pass\n",
     "an argument that nobody passes": (

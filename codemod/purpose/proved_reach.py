@@ -11,8 +11,8 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 
 from ..python.callers import callers_of
-from ..python.functions import bases_of
-from ..python.names import FunctionNode, ModuleNames, Scope, modules_with
+from ..python.functions import all_bases, bases_of, class_of
+from ..python.names import FunctionNode, ModuleNames, Scope, modules_with, resolve
 from ..python.paths import guards
 from ..source.documents import FileKind
 from ..source.facts import fact
@@ -31,6 +31,21 @@ PACKAGING = ("[project]", "[build-system]", "[tool.poetry]")
 """Sections of ``pyproject.toml`` that make a project one for others to install."""
 CALLED_BY_OTHERS = ("forward", "__call__", "__init__", "__getitem__", "__iter__", "__next__", "__enter__", "backward")
 """Methods that are called under another name, or by a library."""
+CALLED_BY_TORCH = (
+    *("_apply", "_load_from_state_dict", "_save_to_state_dict", "load_state_dict", "state_dict", "get_extra_state"),
+    *(
+        "set_extra_state",
+        "extra_repr",
+        "parameters",
+        "reset_parameters",
+        "train",
+        "eval",
+        "jvp",
+        "setup_context",
+        "vmap",
+    ),
+)
+"""Methods that torch calls of classes which stand on its own."""
 
 WRAPPING = (
     *("torch.", "functools.", "contextlib.", "contextmanager", "asynccontextmanager", "dataclass", "total_ordering"),
@@ -105,7 +120,7 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs]) -
     inner = module.scopes[function].parent
     if inner is not None and isinstance(inner.node, FunctionNode):
         return function.name in module.name_loads
-    names, owner = tuple(_names_of(module, function)), module.scopes[function].enclosing_class
+    names, owner = tuple(_names_of(project, module, function)), module.scopes[function].enclosing_class
     uses = [_uses(project, name, function) for name in names]
     if any(project.memo(runs, use) for found in uses for use in found):
         return True
@@ -141,11 +156,11 @@ def _is_taken_in(project: Project, module: ModuleNames, owner: Scope | None, nam
 def _is_computed(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs]) -> bool:
     """Whether code that may run finds a function, or its class, under a name that it computes."""
     module, function, runs = asked
-    names, owner = tuple(_names_of(module, function)), module.scopes[function].enclosing_class
+    names, owner = tuple(_names_of(project, module, function)), module.scopes[function].enclosing_class
     return is_looked_up(project, module, owner, names, runs) or is_served(project, module, owner, function.name, runs)
 
 
-def _names_of(module: ModuleNames, function: FunctionNode) -> Iterator[str]:
+def _names_of(project: Project, module: ModuleNames, function: FunctionNode) -> Iterator[str]:
     """The name under which a function is used: that of its class where a library or an operator calls the method."""
     owner = module.scopes[function].enclosing_class
     by_class = owner is not None and (function.name in CALLED_BY_OTHERS or function.name.startswith("__"))
@@ -153,8 +168,26 @@ def _names_of(module: ModuleNames, function: FunctionNode) -> Iterator[str]:
         yield function.name
     name = owner.node.name if owner is not None and isinstance(owner.node, ast.ClassDef) else ""
     loads = module.name_loads.get(name, ()) if name else ()
-    if name and (by_class or bases_of(owner) or any(_is_handed_on(module, load) for load in loads)):
+    if owner is None or not name:
+        return
+    if by_class or _has_hooks(project, module, owner, function) or any(_is_handed_on(module, load) for load in loads):
         yield name
+
+
+def _has_hooks(project: Project, module: ModuleNames, owner: Scope, function: FunctionNode) -> bool:
+    """Whether a base of a class may call a method by its name: one of a library, or one of torch that knows it."""
+    if function.name in CALLED_BY_TORCH:
+        return bool(bases_of(owner))
+    return not all(
+        class_of(project, holder, base) is not None or _is_plain(project, holder, base)
+        for holder, base in all_bases(project, module, owner)
+    )
+
+
+def _is_plain(project: Project, module: ModuleNames, base: ast.expr) -> bool:
+    """Whether it is a base of torch, or one of Python that calls nothing."""
+    name = resolve(project, module, base) or ast.unparse(base)
+    return name.startswith(("torch.nn.", "torch.autograd.", "torch.utils.data.")) or name in ("abc.ABC", "object")
 
 
 def _is_handed_on(module: ModuleNames, load: ast.AST) -> bool:
