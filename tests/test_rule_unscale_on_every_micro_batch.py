@@ -113,7 +113,40 @@ def test_bare_update_is_found_and_crashes(name: str, tmp_path: Path) -> None:
     assert "No inf checks were recorded" in run(source)
 
 
+LOSS = "opt.zero_grad()\nloss = model(x).mean()\n"
+SCALE = "scaler.scale(loss).backward()\n"
+ALONE = {
+    "backward only when finite": LOSS + "if torch.isfinite(loss):\n" + indented(SCALE) + STEP,
+    "backward only for some losses": LOSS + "if loss == loss:\n" + indented(SCALE) + STEP,
+    "backward in each second pass": LOSS + "if i % 2 == 0:\n" + indented(SCALE) + STEP,
+    "backward from some pass on": LOSS + "if i > 0:\n" + indented(SCALE) + UNSCALE + STEP,
+    "backward for each second batch, gradients dropped behind the step": (
+        "if i % 2 == 0:\n" + indented(SCALED) + STEP + "opt.zero_grad()\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_step_without_a_backward_pass_is_found_and_crashes(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    data = "torch.full((2, 4), float('nan') if i else 1.0)" if " only " in name else "torch.ones(2, 4)"
+    source = script(ALONE[name], data=data)
+    (finding,) = findings(RULE, tmp_path, source)
+    assert "No inf checks" in finding.message
+    said = "_scale is None" if "from some" in name else "No inf checks were recorded for this optimizer"
+    assert said in run(source)
+
+
 RIGHT = {
+    "gradients of zeros": SCALED + STEP + "opt.zero_grad(set_to_none=False)\nif i % 2 == 0:\n" + indented(SCALED),
+    "gradients that stay": SCALED + STEP + "if i % 2 == 0:\n" + indented(SCALED),
+    "backward in both arms": (
+        LOSS + "if i % 2 == 0:\n" + indented(SCALE) + "else:\n" + indented("scaler.scale(loss * 2).backward()\n") + STEP
+    ),
+    "a second loss": LOSS + SCALE + "if i % 2 == 0:\n" + indented(SCALED) + STEP,
+    "backward and step wait": LOSS + "if i % 2 == 0:\n" + indented(SCALE + STEP),
+    "a pass left early": LOSS + "if i % 2:\n    continue\n" + SCALE + STEP,
+    "a switch of the backward pass": LOSS + "if use_amp:\n" + indented(SCALE) + STEP,
     "the same test spelled twice": (
         "sync = (i + 1) % accum == 0\n"
         + SCALED

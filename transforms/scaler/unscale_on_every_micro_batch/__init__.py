@@ -6,13 +6,15 @@ With gradient accumulation the second micro-batch dies: `RuntimeError: unscale_(
 optimizer since the last update().` The same happens in the batch after one that left the loop early (`if not
 torch.isfinite(norm): continue`), or skipped its step (`if norm > limit: skip = True`), between `unscale_` and `update`.
 The other way round, `update()` in a pass without `unscale_` or `step` ends with `AssertionError: No inf checks were
-recorded prior to update.`
+recorded prior to update.`, and `step` in a pass without `backward()` (a loss that is not finite, a discriminator that
+trains in each second pass) with `No inf checks were recorded for this optimizer.`
 
 ## Why
 
 A GradScaler keeps, per optimizer, whether this step's gradients are unscaled already; only `update()` resets it. So
-`unscale_` belongs exactly once before each `update`, and `update` after at least one `unscale_` or `step`
-(torch/amp/grad_scaler.py in PyTorch 2.13).
+`unscale_` belongs exactly once before each `update`, and `update` after at least one `unscale_` or `step`. Both look
+for inf in the gradients that there are, and from torch 2.0 on `zero_grad()` leaves none (torch/amp/grad_scaler.py in
+PyTorch 2.13).
 
 ## Fix
 
@@ -22,7 +24,8 @@ whole accumulated gradient. Everything else is reported.
 
 ## Not flagged
 
-Guards that are the same for the whole run (`if scaler is not None`, `if clip_grad > 0`); `update` that runs in every
+Guards that are the same for the whole run (`if scaler is not None`, `if clip_grad > 0`); a `step` in a pass without
+`backward()` behind `zero_grad(set_to_none=False)`, or none at all; `update` that runs in every
 pass that unscales, also when `step` is skipped for a bad gradient; a loop over optimizers around `unscale_`; a
 parameter that every caller leaves at its default.
 """
@@ -42,11 +45,13 @@ from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.steps_by_calls import unscaled_by_calls
 from . import move_into_step
 from .per_step_tests import changes_per_step
+from .steps_alone import asks_of_the_pass, backward_passes
 
 SETTING_WORDS = {"clip", "clipping", "norm", "scaler", "amp", "fp16", "half", "mixed", "precision"}
 """Parts of a test that asks for a setting, not for the batch."""
 TWICE = "unscale_ runs in passes without update: the next one raises 'unscale_() has already been called'"
 NO_CHECKS = "update runs in passes without unscale_ or step, and raises 'No inf checks were recorded prior to update'"
+NO_GRADIENTS = "step runs in passes without backward, and raises 'No inf checks were recorded for this optimizer'"
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -55,6 +60,7 @@ def check(project: Project) -> Iterator[Finding]:
         paired = [step for step in steps if step.of("update")]
         found = [item for step in paired for item in _repeated_unscale(project, scaler, step)]
         found += (item for step in paired for item in _bare_update(project, scaler, step))
+        found += (item for step in paired for item in _bare_step(project, scaler, step))
         if scaler.kind != "wrapper" and not scaler.switched_off:
             called = unscaled_by_calls(project, scaler)
             found += (replace(item, fixes=()) for step in called for item in _repeated_unscale(project, scaler, step))
@@ -161,8 +167,19 @@ def _bare_update(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator
             yield _finding(scaler, step, update, NO_CHECKS, why, found[0].test)
 
 
+def _bare_step(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:
+    """``scaler.step`` in passes whose backward pass is left out, where ``zero_grad`` has left no gradients."""
+    for call in step.of("step"):
+        near = backward_passes(project, step, call)
+        missing = [_skipped(project, step, backward, call) for backward in near]
+        found = [item for item in missing if item is not None]
+        if near and len(found) == len(near) and not _covers(found):
+            why = "passes that fail this test have no backward pass"
+            yield _finding(scaler, step, call, NO_GRADIENTS, why, found[0].test)
+
+
 def _skipped(project: Project, step: ScalerStep, call: ast.Call, update: ast.Call) -> Guard | None:
-    """A per-step condition of ``call`` that ``update`` does not wait for."""
+    """A per-step condition of ``call`` that ``update`` (or a step) does not wait for."""
     if loops(step.module, call) != loops(step.module, update):
         return None
     known = guard_facts(step.module, update)
@@ -170,7 +187,7 @@ def _skipped(project: Project, step: ScalerStep, call: ast.Call, update: ast.Cal
         return None
     for guard in guards(step.module, call):
         plain = guard.leaving is None and not set(guard.facts) <= known
-        if plain and changes_per_step(project, step, guard.test):
+        if plain and asks_of_the_pass(project, step, guard.test, call):
             return guard
     return None
 
