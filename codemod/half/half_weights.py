@@ -306,7 +306,7 @@ class SteppedWeights:
 def stepped_weights(
     project: Project, module: ModuleNames, optimizer: ast.expr, dtype: Dtype, known: Facts = frozenset()
 ) -> SteppedWeights | None:
-    """The weights of 16-bit ``dtype`` behind ``optimizer`` (a variable or ``self`` attribute), when all is certain.
+    """The weights or adapters of 16-bit ``dtype`` behind ``optimizer`` (a name, an attribute), where that is certain.
 
     A cast below the call that makes the optimizer counts up to where this steps, since it changes the parameters in
     place. ``known`` are facts that hold wherever it steps; in another function only attributes are sure to be the same.
@@ -315,9 +315,9 @@ def stepped_weights(
     if len(made_by) != 1 or made_by[0].through or made_by[0].module is not module:
         return None
     made = made_by[0].call
-    if function_of(module, made) is function_of(module, optimizer):
-        return weights_of_optimizer(project, module, made, dtype, known, optimizer)
-    return weights_of_optimizer(project, module, made, dtype, frozenset(fact for fact in known if "." in fact[0]))
+    until = optimizer if function_of(module, made) is function_of(module, optimizer) else None
+    known = known if until is not None else frozenset(fact for fact in known if "." in fact[0])
+    return weights_of_optimizer(project, module, made, dtype, known, until, adapters=True)
 
 
 def weights_of_optimizer(

@@ -201,10 +201,18 @@ def _of_call(project: Project, module: ModuleNames, call: ast.Call) -> Change:
     """A call that gives the model back."""
     given = _guards(project, module, call)
     name = (attribute_chain(call.func) or [""])[-1]
-    wide = mentions(call.func, WIDE_ADAPTERS) and not is_cast(call)
-    if wide or (name in MODEL_WRAPPERS and name not in KEEPING):
-        return Change(module, call, (), given, is_adapter=wide)
+    adapts = mentions(call.func, WIDE_ADAPTERS) and not is_cast(call)
+    if adapts and _keeps_adapters(call):
+        return Change(module, call, KEPT, given, is_adapter=True)
+    if adapts or (name in MODEL_WRAPPERS and name not in KEEPING):
+        return Change(module, call, (), given, is_adapter=adapts)
     return Change(module, call, cast_values(project, module, call), given)
+
+
+def _keeps_adapters(call: ast.Call) -> bool:
+    """``autocast_adapter_dtype=False``: the adapters have the dtype of the weights."""
+    asked = (item.value for item in call.keywords if item.arg == "autocast_adapter_dtype")
+    return any(isinstance(item, ast.Constant) and item.value is False for item in asked)
 
 
 def cast_values(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scenario, ...]:

@@ -19,6 +19,9 @@ scaling saved (torch/amp/grad_scaler.py, `allow_fp16=False`). `Module.to` change
 theirs; the pipeline's speed and memory then follow them. A model that is cast to float16 before it is trained is
 reported: whether remove the cast or the scaler and autocast do, is the owner's choice.
 
+Adapters that `add_adapter` of diffusers and transformers, `inject_adapter_in_model`, or `get_peft_model` with
+`autocast_adapter_dtype=False` make for a float16 model are float16 too, as are those of a model that is cast later.
+
 So is a part that a model's class makes anew and casts (`self.head = nn.Linear(...).half()`), where a trainer of
 transformers steps it with a GradScaler: `fp16=True`, or `accelerate launch --mixed_precision fp16` of a program whose
 code names no precision, which transformers' trainer follows from 4.30 on.
@@ -114,11 +117,14 @@ def _where(tests: list[str]) -> str:
 
 def _finding(half: SteppedWeights, why: str, *more: Place) -> Finding:
     evidence = [half.module.place(half.optimizer, "the optimizer gets its parameters here"), *more]
-    return rule.at(half.change.module, half.change.node, _message(half.weights.name, why), evidence)
+    return rule.at(
+        half.change.module, half.change.node, _message(half.weights.name, why, half.weights.adapted), evidence
+    )
 
 
-def _message(name: str, why: str) -> str:
-    return f"{name} is float16 and {why}: the first step raises {ERROR}; keep trainable parameters in float32"
+def _message(name: str, why: str, adapted: bool = False) -> str:
+    what = f"the adapters of {name} are" if adapted else f"{name} is"
+    return f"{what} float16 and {why}: the first step raises {ERROR}; keep trainable parameters in float32"
 
 
 def _halved_pipeline(pipeline: LivePipeline) -> Finding:
@@ -174,7 +180,7 @@ def _prepared(project: Project, module: ModuleNames, call: ast.Call) -> Iterator
         made = _value_before(module, argument, call)
         models = models_of_optimizer(module, made) if made is not None else []
         if made is not None and any(model is not None and ast.unparse(model) in given for model in models):
-            half = weights_of_optimizer(project, module, made, FP16)
+            half = weights_of_optimizer(project, module, made, FP16, adapters=True)
             if half is not None:
                 yield half
 
