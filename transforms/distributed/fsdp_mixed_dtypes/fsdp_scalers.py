@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from ....codemod.model import Draft, Edit, Fix
 from ....codemod.purpose.given import may_be_on
-from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.purpose.proved_reach import can_run, is_reached
 from ....codemod.purpose.regimes import conditions_of, regime_of
 from ....codemod.python.conditions import conditions_in, excludes
 from ....codemod.python.functions import bases_of, called_function, class_of
 from ....codemod.python.names import ModuleNames, attribute_chain, last_name, string_of
 from ....codemod.python.paths import calls_of, exclusive, function_of, guard_facts
+from ....codemod.python.trace import Domain, Trace, trace
+from ....codemod.python.trace_steps import Bound, Chosen, Step
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in
 from ....codemod.torch.dtypes import FP16
@@ -20,10 +23,12 @@ from ....codemod.torch.scaler import OF_CUDA, Scaler
 from ....codemod.torch.scalers import scalers
 from ....codemod.torch.unscaled_steps import plain_steps, scales_somehow
 from .fsdp_policies import Policy, policies, wrapper_version, wraps_in
-from .policy_dtypes import ARGUMENTS, policy_behind, run_of
+from .policy_dtypes import ARGUMENTS, run_of
 
 KEPT = OF_CUDA.names
 """Arguments that both scalers have; the device is CUDA in both unless named."""
+Ways: TypeAlias = "tuple[tuple[ModuleNames, ast.AST], ...]"
+"""A policy, or what else an argument is, and the places that it passes from there on."""
 IMPORT = "from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler"
 
 
@@ -60,8 +65,9 @@ def unscaled_policies(project: Project) -> Iterator[Draft]:
         if policy.half(project, "param_dtype") != FP16:
             continue
         module, modules = policy.module, run_of(project, policy)
-        wraps = [call for call, _ in wraps_in(project, module) if _gets(project, module, call, policy)]
-        wrap = next((call for call in wraps if is_reached(project, module, call)), None)
+        wraps = ((item, call) for item in modules for call, _ in wraps_in(project, item))
+        got = (item for item in wraps if _gets(project, *item, policy) and is_reached(project, *item))
+        wrap = next(got, None)
         if wrap is None or any(autocasts_in(project, item) or scales_somehow(project, item) for item in modules):
             continue
         steps = ((item, each) for item in modules for each in plain_steps(project, item))
@@ -69,7 +75,7 @@ def unscaled_policies(project: Project) -> Iterator[Draft]:
         if found is not None:
             other, (backward, step) = found
             places = (
-                module.place(wrap, "the model is sharded with it here"),
+                wrap[0].place(wrap[1], "the model is sharded with it here"),
                 other.place(backward, "the unscaled backward"),
                 other.place(step, "the optimizer steps here"),
             )
@@ -78,9 +84,25 @@ def unscaled_policies(project: Project) -> Iterator[Draft]:
 
 
 def _gets(project: Project, module: ModuleNames, call: ast.Call, policy: Policy) -> bool:
+    """Whether a wrapper is given a policy in some run: in place, through names, or where an option chooses it."""
     given = next((item.value for item in call.keywords if item.arg == ARGUMENTS[policy.version]), None)
-    behind = policy_behind(project, module, given)
-    return behind is not None and behind.call is policy.call
+    ways = trace(project, module, given, WAYS) if given is not None else ()
+    return any(way[0][1] is policy.call and all(can_run(project, *place) for place in way) for way in ways)
+
+
+def _made(_question: Trace[Ways], module: ModuleNames, node: ast.expr) -> Iterable[Ways] | None:
+    is_call = isinstance(node, ast.Call) and called_function(_question.project, module, node) is None
+    return (((module, node),),) if is_call or isinstance(node, ast.Constant) else None
+
+
+def _passed(_question: Trace[Ways], step: Step, ways: Iterable[Ways]) -> Iterable[Ways]:
+    if not isinstance(step, Chosen | Bound):
+        return ways
+    node = step.binding.node if isinstance(step, Bound) else step.node.body if step.holds else step.node.orelse
+    return [(*way, (step.module, node)) for way in ways]
+
+
+WAYS: Domain[Ways] = Domain(_made, lambda _question, module, node, _why: (((module, node),),), _passed)
 
 
 def _is_off_there(project: Project, scaler: Scaler, wrap: ast.Call) -> bool:
