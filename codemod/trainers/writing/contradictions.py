@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...model import Applicability, Fix, Place
 from ...proof.needs import SameResult
 from ...proof.proving import proved
 from ...purpose.files import purpose_of
+from ...python.bindings import only_value
 from ...python.names import names_of
 from ...python.options import options_in
 from ...source.project import Project
 from ..framework import Contradiction, by_machine
 from ..reading.conditions import all_hold, settings_in
 from ..reading.declarations import scopes_of
-from ..reading.scopes import Scope, Setting
+from ..reading.handed import handed_to
+from ..reading.scopes import FALSE, TRUE, Scope, Setting, SettingKind
+from ..reading.source import GIVEN
 from .edits import Change, change_of
 from .steps import Step
 
@@ -29,6 +33,7 @@ _BY_SEVERITY = {
     "quality": Applicability.UNSAFE,
     "info": Applicability.DISPLAY_ONLY,
 }
+TESTING = (ast.IfExp, ast.Compare, ast.BoolOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,41 @@ def clashes_of(project: Project, code: str) -> Iterator[Clash]:
         if purpose_of(scope.path).is_foreign or (code == RELEASES and _is_its_own(project, scope)):
             continue
         for contradiction in scope.framework.contradictions:
-            if contradiction.rule == code and all_hold(project, scope, contradiction.when) is True:
+            if contradiction.rule != code:
+                continue
+            holds = all_hold(project, scope, contradiction.when)
+            if holds:
                 yield _clash(project, scope, contradiction)
+            elif holds is None and contradiction.severity == "crash" and scope.call is not None:
+                yield from _of_values(project, scope, contradiction)
+
+
+def _of_values(project: Project, scope: Scope, contradiction: Contradiction) -> Iterator[Clash]:
+    """What a call is handed from elsewhere: ``Trainer(precision=cfg["precision"])`` and a file that says ``fp16``."""
+    read = {other.path for other in scopes_of(project) if other.framework is scope.framework}
+    for item in handed_to(project, scope):
+        source, setting = item.source, item.setting
+        is_given = source.kind in GIVEN and not (source.is_guessed or source.picked_by or source.word or item.without)
+        if not is_given or source.path in read - {scope.path} or not _is_as_stored(scope, setting, source.key):
+            continue
+        kind: SettingKind = "bool" if item.value in (TRUE, FALSE) else "string"
+        given = replace(setting, value=item.value, kind=kind, place=source.place(f"{source.key} is {item.value}"))
+        found = replace(scope, settings=tuple(given if each is setting else each for each in scope.settings))
+        if all_hold(project, found, contradiction.when):
+            yield Clash(found, contradiction, (given, setting), None)
+
+
+def _is_as_stored(scope: Scope, setting: Setting, key: str) -> bool:
+    """Whether the code of a call passes on what it reads under a key: it tests nothing, and stores nothing there."""
+    module, node = scope.argument(setting) or (None, None)
+    value = only_value(module, node) if module is not None and isinstance(node, ast.Name) else node
+    if module is None or value is None or any(isinstance(each, TESTING) for each in ast.walk(value)):
+        return False
+    name = key.rpartition(".")[2]
+    stored = (each.slice for each in module.of_type(ast.Subscript) if isinstance(each.ctx, ast.Store))
+    return name not in module.attribute_stores and not any(
+        isinstance(each, ast.Constant) and each.value == name for each in stored
+    )
 
 
 def _is_its_own(project: Project, scope: Scope) -> bool:
