@@ -51,9 +51,9 @@ from ....codemod.torch.scaler_steps import ScalerStep, passes_of
 from ....codemod.torch.scalers import scalers
 from ....codemod.torch.steps_by_calls import scaled_by_calls
 from ..given_runs import is_on, steps_of_accelerate
+from ..passes import calls_named, leads_to, leads_to_backward, owner_of, plain_backwards
 from .added_gradients import added_gradients
 from .engine_passes import passes_of_engines
-from .passes import calls_named, leads_to, leads_to_backward, owner_of, plain_backwards
 
 HIDING = (
     *("escaped", "kept", "private", "bound-method", "method", "stored"),

@@ -8,7 +8,7 @@ from ....codemod.python.paths import exclusive, guard_facts, loop_names, loops, 
 from ....codemod.releases.pins import excludes
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep
-from ..step_past_scaler.passes import calls_named, leads_to_backward, owner_of, plain_backwards
+from ..passes import calls_named, leads_to_backward, owner_of, plain_backwards
 from .per_step_tests import changes_per_step
 
 HIDING = ("escaped", "private", "bound-method", "method", "stored", "get_scale", "argument", "called")

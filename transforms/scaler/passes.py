@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from ....codemod.python.functions import called_function
-from ....codemod.python.names import attribute_chain
-from ....codemod.python.paths import calls_of, exclusive, position
-from ....codemod.source.project import Project
-from ....codemod.torch.clipping import calls_within
-from ....codemod.torch.scaler_steps import ScalerStep
+from ...codemod.python.functions import called_function
+from ...codemod.python.names import attribute_chain
+from ...codemod.python.paths import calls_of, exclusive, position
+from ...codemod.source.project import Project
+from ...codemod.torch.clipping import calls_within
+from ...codemod.torch.scaler_steps import ScalerStep
 
 
 def calls_named(each: ScalerStep, name: str) -> list[ast.Call]:
