@@ -2,7 +2,8 @@
 
 A spelling that only exists from some release on may be written into code only when no manifest promises to run with an
 older one. The requirements that hold at run time come first; where they leave the package open, those of its extras
-count, then what a lock file or image fixes, then development requirements. Of several equals the loosest counts: beside
+count, then what a lock file or image fixes, then development requirements, then what the code uses. Of several equals
+the loosest counts: beside
 ``torch==2.8`` in one file a plain ``torch`` in another allows everything.
 """
 
@@ -18,6 +19,7 @@ from packaging.version import InvalidVersion, Version
 from ..model import Place
 from ..source.documents import FileKind
 from ..source.project import Project
+from .code_pins import pins_of_code
 from .manifests import CONDA_WORD, directory_of, is_manifest, pins_in
 from .requirements import Pin, Tier
 
@@ -120,7 +122,8 @@ def upper_bound_of(project: Project, package: str) -> tuple[Version | None, Plac
 def _written_pins(project: Project) -> tuple[Pin, ...]:
     named = [document for path in project.paths if is_manifest(path) and (document := project.document(path))]
     others = [item for item in project.documents(FileKind.YAML, (CONDA_WORD,)) if not is_manifest(item.path)]
-    return tuple(_renamed(pin) for document in (*named, *others) for pin in pins_in(document))
+    written = (_renamed(pin) for document in (*named, *others) for pin in pins_in(document))
+    return (*written, *pins_of_code(project))
 
 
 def _renamed(pin: Pin) -> Pin:

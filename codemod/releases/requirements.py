@@ -34,6 +34,8 @@ class Tier(IntEnum):
     FIXED = 2
     """One version among those allowed: a lock file, an image."""
     DEVELOPMENT = 3
+    CODE = 4
+    """What only runs with old releases, where no manifest says anything."""
 
 
 @dataclass(frozen=True, slots=True)
