@@ -9,6 +9,7 @@ from dataclasses import replace
 from ..purpose.outcomes import can_come_out
 from ..python.bindings import self_stores
 from ..python.names import ModuleNames
+from ..python.paths import guards
 from ..source.project import Project
 from ..torch.dtypes import Dtype
 from .attributes import named_by
@@ -122,6 +123,34 @@ def _is_none(test: ast.Compare) -> bool:
 
 def _stores_none(store: ast.AST) -> bool:
     return isinstance(store, ast.Assign) and isinstance(store.value, ast.Constant) and store.value.value is None
+
+
+def hangs_on_sizes(_project: Project, asked: tuple[ModuleNames, ast.expr]) -> bool:
+    """Whether a condition asks for a part that a constructor makes where two sizes differ, and leaves None elsewhere.
+
+    Which of the objects of a class have it, their arguments decide: ``nn.Linear(width, inner) if inner != width else
+    None``.
+    """
+    module, test = asked
+    owner = module.scope_of(test).enclosing_class
+    named = [
+        node.attr for node in ast.walk(test) if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
+    ]
+    stores = [store for name in named for store in self_stores(module, owner, name)] if owner is not None else []
+    choices = [value for value, _ in stores if isinstance(value, ast.IfExp)]
+    tests = [item.test for item in choices if any(_is_none_value(each) for each in (item.body, item.orelse))]
+    if any(_is_none_value(value) for value, _ in stores):
+        tests += [guard.test for _, statement in stores for guard in guards(module, statement)]
+    return any(_compares_sizes(node) for item in tests for node in ast.walk(item))
+
+
+def _is_none_value(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _compares_sizes(node: ast.AST) -> bool:
+    sides = (node.left, *node.comparators) if isinstance(node, ast.Compare) else ()
+    return bool(sides) and all(isinstance(side, ast.Name | ast.Attribute) for side in sides)
 
 
 def told_by_test(first: dict[str, Value], second: dict[str, Value]) -> dict[str, Value]:

@@ -11,7 +11,7 @@ from ..torch.dtypes import FP32
 from ..torch.tables.libraries import OUTPUT_ATTRIBUTES
 from .alternatives import aside
 from .contexts import entered
-from .decided import decided, made_when_missing, name_dtypes, put_none, told_by_test
+from .decided import decided, hangs_on_sizes, made_when_missing, name_dtypes, put_none, told_by_test
 from .elements import unpacked_at
 from .expressions import bind_loop_target, evaluate
 from .facts import lasting_facts, told_under, under
@@ -211,7 +211,7 @@ def _if(frame: Frame, node: ast.stmt) -> None:
         put_none(frame, node, branch)
         if outcomes and frame.loops:
             frame.names |= {name: outcomes[0][0][name] for name in continued & outcomes[0][0].keys()}
-        if frame.run is not None and asked:
+        if frame.run is not None and (asked or frame.project.memo(hangs_on_sizes, (frame.module, node.test))):
             with aside(frame):
                 execute(frame, branch)
         else:
