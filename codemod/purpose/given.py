@@ -14,7 +14,7 @@ from ..python.paths import EXITS_OF_PROCESS
 from ..source.documents import FileKind
 from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
-from ..torch.dtypes import UNKNOWN, Given
+from ..torch.dtypes import BF16, UNKNOWN, Given
 from ..torch.scalers import Scaler
 from ..trainers.reading.links import sources, unfollowed_argument
 from .computed_names import classes_of
@@ -23,7 +23,8 @@ from .files import purpose_of
 from .imports import importers_of
 from .outcomes import may_be_passed
 from .proved_reach import can_run, has_programs, is_reached
-from .regimes import conditions_of
+from .regimes import Regime, conditions_of
+from .regions import bf16_givens
 from .set_elsewhere import given_elsewhere
 from .switches import is_spelled
 from .words import Purpose
@@ -88,6 +89,15 @@ def _is_setting(project: Project, module: ModuleNames, item: Given) -> bool:
         return False
     found = sources(project, module, item.node)
     return any(each.kind != "parameter" for each in found) and unfollowed_argument(project, module, item.node) is None
+
+
+def given_in_bf16(project: Project, regime: Regime) -> bool:
+    """Whether what the project states lets a region of a scaler compute in bfloat16."""
+    return any(
+        scenario.value == BF16 and is_given(project, region.autocast.module, bf16_givens(project, region, scenario))
+        for region in regime.regions
+        for scenario in region.scenarios
+    )
 
 
 def may_be_on(project: Project, scaler: Scaler) -> bool:

@@ -40,7 +40,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ....codemod.model import Edit, Finding, Fix, Rule
-from ....codemod.purpose.given import is_switched_off, may_be_on
+from ....codemod.purpose.given import given_in_bf16, is_switched_off, may_be_on
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.functions import called_function
 from ....codemod.python.names import ModuleNames, last_name
@@ -63,7 +63,7 @@ NORM = "the norm is of gradients that are still multiplied by the loss scale (65
 
 def check(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
-        if scaler.switched_off or scaler.kind == "wrapper" or regime_of(project, scaler).serves_bf16_alone:
+        if scaler.switched_off or scaler.kind == "wrapper" or _is_of_bf16_alone(project, scaler):
             continue
         steps = (*steps_of(scaler), *steps_by_calls(project, scaler))
         found = [item for step in steps for item in _in_function(project, scaler, step)]
@@ -74,6 +74,13 @@ def check(project: Project) -> Iterator[Finding]:
             yield from found
     for draft in (*clips_past_accelerator(project), *clips_before_lightning(project)):
         yield rule.found(*draft)
+
+
+def _is_of_bf16_alone(project: Project, scaler: Scaler) -> bool:
+    """Whether the scaler only runs under bfloat16, and a setting does not leave that off: it is the mistake then."""
+    regime = regime_of(project, scaler)
+    is_on = regime.own_condition is not None or given_in_bf16(project, regime)
+    return regime.serves_bf16_alone and is_on
 
 
 def _in_function(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:
