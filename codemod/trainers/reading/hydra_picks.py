@@ -16,7 +16,7 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import config_files
 from .hydra_files import HYDRA, Composition, Package, composition, config_at, defaults_of, mains_of
-from .program_files import LAUNCHING, script_of, words_of_script
+from .program_files import command_lines, script_of, words_of_script
 from .programs_started import modules_of
 
 SWEEPS = ("hydra",)
@@ -84,12 +84,11 @@ def _composed(project: Project) -> Mapping[str, Sequence[Composition]]:
 
 def _launch_lines(project: Project) -> Iterator[tuple[frozenset[str], tuple[str, ...]]]:
     """The words of each launch line, and the modules of what it starts."""
-    for config in config_files(project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
-        for command in config.text.commands if config.is_shell else ():
-            script = script_of(project, config.document.path, command.script)
-            if script is not None:
-                modules = frozenset(module.document.path for module in modules_of(project, script))
-                yield modules, words_of_script(command)
+    for config, command in command_lines(project):
+        script = script_of(project, config.document.path, command.script)
+        if script is not None:
+            modules = frozenset(module.document.path for module in modules_of(project, script))
+            yield modules, words_of_script(command)
 
 
 def _never_picked(project: Project) -> frozenset[str]:
@@ -117,9 +116,8 @@ def _may_be_picked(project: Project, path: str) -> bool:
 def _words_picked(project: Project) -> frozenset[str]:
     """The values that launch lines and sweeps give, each alternative by itself (``model=small,large``), and the names
     in the lists of files."""
-    texts = config_files(project, ("=",), (FileKind.SHELL, FileKind.ENV))
-    words = (word for config in texts if config.is_shell for command in config.text.commands for word in command.words)
-    given = [word.partition("=")[2].strip("\"'") for word in words]
+    lines = command_lines(project, ("=",))
+    given = [word.partition("=")[2].strip("\"'") for _, command in lines for word in command.words]
     for config in config_files(project, ("defaults", *SWEEPS), (FileKind.YAML,)):
         given += (posixpath.basename(choice) for _, choice in defaults_of(config))
         swept = (entry.value for entry in config.text.entries if entry.key[:1] == SWEEPS)

@@ -22,7 +22,7 @@ from .parsed_files import interfaces_reading
 from .program_files import VARIABLE, words_of_script
 from .recognition import is_file_named, runs_program
 from .run_members import Run
-from .runs import LAUNCHERS_OWN, UNNAMED, all_runs_of, runs_of
+from .runs import LAUNCHERS_OWN, UNNAMED, all_runs_of, runs_of, runs_with
 from .scopes import Scope
 from .shown_lines import instructed_files
 
@@ -121,8 +121,7 @@ def _extends_parser(module: ModuleNames) -> bool:
 
 
 def _modules_behind(project: Project, scope: Scope) -> Iterator[ModuleNames]:
-    paths = [run.modules for run in runs_of(project) if any(member.scope is scope for member in run.members)]
-    yield from modules_at(project, dict.fromkeys(path for modules in paths for path in modules))
+    yield from modules_at(project, dict.fromkeys(path for run in runs_with(project, scope) for path in run.modules))
 
 
 def _is_configured(modules: list[ModuleNames]) -> bool:

@@ -9,11 +9,9 @@ from ...purpose.files import CONFIG_ENDINGS
 from ...purpose.imports import imported_names, reached_from
 from ...purpose.training import only_infers
 from ...python.names import ModuleNames, modules_at, modules_with
-from ...source.documents import FileKind
 from ...source.project import Project
-from .configs import config_files
 from .hydra_files import HYDRA, NAME_FLAGS, chosen_groups, composed, mains_of
-from .program_files import LAUNCHING, file_in_code, files_named, script_of, words_of_script
+from .program_files import command_lines, file_in_code, files_named, script_of, words_of_script
 from .programs_started import modules_of
 from .shown_lines import instructed_files
 
@@ -128,19 +126,17 @@ def _composed_by(project: Project, module: ModuleNames) -> Iterator[str]:
 
 def _chosen(project: Project) -> frozenset[str]:
     """The names of the files that command lines choose instead of the one that the code names."""
-    texts = config_files(project, NAME_FLAGS, (FileKind.SHELL, FileKind.ENV))
-    lines = (command.words for config in texts if config.is_shell for command in config.text.commands)
-    return frozenset(f"{name}.yaml" for words in lines if (name := chosen_groups(words).get("")))
+    groups = (chosen_groups(command.words) for _, command in command_lines(project, NAME_FLAGS))
+    return frozenset(f"{name}.yaml" for chosen in groups if (name := chosen.get("")))
 
 
 def _passed(project: Project) -> Iterator[tuple[str, str]]:
     """The files that launch lines pass to a script, and the script."""
-    for config in config_files(project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
-        for command in config.text.commands if config.is_shell else ():
-            script = script_of(project, config.document.path, command.script)
-            words = [word.rpartition("=")[2] for word in words_of_script(command) if word.endswith(ENDINGS)]
-            named = (path for word in words for path in files_named(project, config.document.path, word))
-            yield from ((path, script) for path in named if script is not None and path != script)
+    for config, command in command_lines(project):
+        script = script_of(project, config.document.path, command.script)
+        words = [word.rpartition("=")[2] for word in words_of_script(command) if word.endswith(ENDINGS)]
+        named = (path for word in words for path in files_named(project, config.document.path, word))
+        yield from ((path, script) for path in named if script is not None and path != script)
     for script, path in instructed_files(project):
         if script:
             yield path, script

@@ -8,12 +8,10 @@ from itertools import pairwise
 
 from ...formats.text import CommandLine
 from ...purpose.files import CONFIG_ENDINGS
-from ...source.documents import FileKind
 from ...source.project import Project
 from ..parsers.interface import Interface
 from ..parsers.programs import interface_of
-from .configs import config_files
-from .program_files import LAUNCHING, file_named, script_of, words_of_script
+from .program_files import command_lines, file_named, script_of, words_of_script
 from .shown_lines import instructed_files
 
 
@@ -54,14 +52,13 @@ def _readers(project: Project) -> Mapping[str, tuple[Interface, ...]]:
 
 def _reads(project: Project) -> Iterator[tuple[Interface, str]]:
     """Every file that a program's parser reads: named by a launch line, by instructions, or by the code itself."""
-    for config in config_files(project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
-        for command in config.text.commands if config.is_shell else ():
-            interface = interface_of_line(project, config.document.path, command)
-            if interface is not None and interface.is_typed:
-                for word in _files_of(interface, words_of_script(command)):
-                    path = file_named(project, config.document.path, word)
-                    if path is not None:
-                        yield interface, path
+    for config, command in command_lines(project):
+        interface = interface_of_line(project, config.document.path, command)
+        if interface is not None and interface.is_typed:
+            for word in _files_of(interface, words_of_script(command)):
+                path = file_named(project, config.document.path, word)
+                if path is not None:
+                    yield interface, path
     for script, path in instructed_files(project):
         interface = interface_of(project, script) if script and path.endswith(CONFIG_ENDINGS) else None
         if interface is not None and interface.is_typed and interface.file_flags:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ...formats.text import CommandLine
 from ...purpose.files import CONFIG_ENDINGS
 from ...python.names import ModuleNames
 from ...source.documents import FileKind
 from ...source.project import Project
-from .configs import config_files
+from .configs import ConfigFile, config_files
 
 LAUNCHING = ("python", "accelerate", "torchrun", "deepspeed", "train", "launch", "fabric", "lightning", "run")
 """Words of files that start programs."""
@@ -22,6 +22,12 @@ MAX_NAME = 300
 """Characters of a string that can name a file."""
 FOLDER = re.compile(r"\$(?:\w+|\{\w+(?::?-.*)?\}|\(.*\))/")
 """A folder of a checkout that the shell knows: ``${ROOT}/``, ``$(dirname "$0")/``."""
+
+
+def command_lines(project: Project, words: Iterable[str] = LAUNCHING) -> Iterator[tuple[ConfigFile, CommandLine]]:
+    """The command lines of files for shells that hold one of the words, each with its text."""
+    for config in config_files(project, words, (FileKind.SHELL, FileKind.ENV)):
+        yield from ((config, command) for command in config.text.commands if config.is_shell)
 
 
 def script_of(project: Project, path: str, script: str) -> str | None:
@@ -118,11 +124,10 @@ def _of_checkout(project: Project, word: str) -> str | None:
 def _checkouts(project: Project) -> frozenset[str]:
     """The folders of other machines in which command lines start the project's scripts."""
     found: set[str] = set()
-    for config in config_files(project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
-        for command in config.text.commands if config.is_shell else ():
-            path = _of_checkout(project, command.script) if command.script.startswith("/") else None
-            if path is not None and command.script.endswith(f"/{path}"):
-                found.add(command.script[: -len(path) - 1])
+    for _, command in command_lines(project):
+        path = _of_checkout(project, command.script) if command.script.startswith("/") else None
+        if path is not None and command.script.endswith(f"/{path}"):
+            found.add(command.script[: -len(path) - 1])
     return frozenset(found)
 
 

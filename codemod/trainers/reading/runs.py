@@ -64,10 +64,15 @@ def all_runs_of(project: Project) -> tuple[Run, ...]:
     return tuple(_Resolver(project).runs())
 
 
+def runs_with(project: Project, scope: Scope) -> list[Run]:
+    """The runs that a scope is part of."""
+    return [run for run in runs_of(project) if any(member.scope is scope for member in run.members)]
+
+
 def is_said_over(project: Project, scope: Scope) -> bool:
     """Whether each run that reads a file reads another one that says over it all that decides there (``_base_``)."""
     names = [setting.name for setting in scope.settings if setting.key.means]
-    runs = [run for run in runs_of(project) if any(member.scope is scope for member in run.members)] if names else ()
+    runs = runs_with(project, scope) if names else ()
     return bool(runs) and all(run.says_over(scope, names) for run in runs)
 
 

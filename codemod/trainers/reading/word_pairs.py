@@ -8,11 +8,11 @@ from itertools import pairwise
 
 from ...formats.text import CommandLine
 from ...model import Edit, EditRefused, ReplaceText, Span
-from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.dtypes import Constant
-from .configs import ConfigFile, config_files
+from .configs import ConfigFile
 from .launch_flags import runs_one_of
+from .program_files import command_lines
 from .source import Source
 
 BETWEEN = " \t\\\r\n"
@@ -23,10 +23,9 @@ def pairs_given(project: Project, parts: Sequence[str], programs: set[str]) -> I
     """Every pair of words that gives the setting with this dotted name its value, where one of ``programs`` runs."""
     if len(parts) < 2:
         return
-    for config in config_files(project, (parts[-1],), (FileKind.SHELL, FileKind.ENV)):
-        for command in config.text.commands if config.is_shell else ():
-            if command.script and runs_one_of(project, config.document.path, command.script, programs):
-                yield from _pairs(config, command, parts)
+    for config, command in command_lines(project, (parts[-1],)):
+        if command.script and runs_one_of(project, config.document.path, command.script, programs):
+            yield from _pairs(config, command, parts)
 
 
 def _pairs(config: ConfigFile, command: CommandLine, parts: Sequence[str]) -> Iterator[Source]:

@@ -13,7 +13,7 @@ from ..parsers.structured_fields import numbers_asked
 from ..reading.known_readers import reader_is_known
 from ..reading.loaded_files import loaders_of
 from ..reading.recognition import runs_program
-from ..reading.runs import runs_of
+from ..reading.runs import runs_with
 from ..reading.scopes import Scope
 from .steps import Step
 
@@ -93,8 +93,6 @@ def _takes(project: Project, scope: Scope, key: Key) -> bool:
 def _is_read_by_own_program(project: Project, scope: Scope) -> bool:
     """Whether a launch line starts the framework's own program with the file."""
     return any(
-        run.command is not None
-        and runs_program(scope.framework, run.command.words)
-        and any(member.scope is scope for member in run.members)
-        for run in runs_of(project)
+        run.command is not None and runs_program(scope.framework, run.command.words)
+        for run in runs_with(project, scope)
     )

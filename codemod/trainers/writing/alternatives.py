@@ -11,7 +11,7 @@ from ..reading.chosen_alternatives import given_name
 from ..reading.declarations import scopes_of
 from ..reading.recognition import stands_inside
 from ..reading.run_members import Run
-from ..reading.runs import runs_of
+from ..reading.runs import runs_with
 from ..reading.scopes import Scope
 
 QUANTIZED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-int[48]\b)")
@@ -44,7 +44,7 @@ def chosen_in(project: Project, run: Run, scope: Scope) -> bool:
 
 def is_chosen_by_switches(project: Project, scope: Scope) -> bool:
     """The same in each run that has a say of it."""
-    runs = [run for run in runs_of(project) if any(member.scope is scope for member in run.members)]
+    runs = runs_with(project, scope)
     return bool(runs) and all(chosen_in(project, run, scope) for run in runs)
 
 

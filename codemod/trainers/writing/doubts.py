@@ -20,7 +20,7 @@ from ..reading.known_readers import HANDED_FILES, reader_is_known
 from ..reading.program_files import file_named, files_matching, script_of, words_of_script
 from ..reading.recognition import plain_flag
 from ..reading.run_files import BASES
-from ..reading.runs import runs_of
+from ..reading.runs import runs_with
 from ..reading.scopes import CodeOrigin, Scope, TextOrigin
 from ..reading.stated_words import speaks
 from .handed_deepspeed import DEEPSPEED_FILES, STARTING, may_be_handed
@@ -113,8 +113,8 @@ def _loaded_in_8_bits(project: Project, scope: Scope) -> str:
 
 def _named_by_variables(project: Project, scope: Scope) -> Iterator[str]:
     """The files that variables name on command lines of the runs that read a place."""
-    for run in runs_of(project):
-        if run.command is not None and any(member.scope is scope for member in run.members):
+    for run in runs_with(project, scope):
+        if run.command is not None:
             yield from _named_by_variable(project, run.place.path, run.command)
 
 
@@ -135,9 +135,8 @@ def _defaulted(project: Project, scope: Scope) -> Iterator[str]:
 def _set_elsewhere(project: Project, scope: Scope) -> Iterator[tuple[str, str]]:
     """The words of the launch lines that another file gives (``source common.sh``), where it speaks of precision."""
     followed = {item.source.path for item in handed_to(project, scope)}
-    for run in runs_of(project):
-        of_run = run.command is not None and any(member.scope is scope for member in run.members)
-        for word in run.command.words if run.command is not None and of_run else ():
+    for run in runs_with(project, scope):
+        for word in run.command.words if run.command is not None else ():
             name = variable_of(word)
             for path in _setting(project, name) if name else ():
                 if path not in followed and path != run.place.path:
@@ -163,7 +162,7 @@ def _unseen_bases(project: Project, scope: Scope) -> Iterator[str]:
 
 def _strays(project: Project, scope: Scope, target: str) -> Iterator[str]:
     """The DeepSpeed files with which somebody may start a trainer: nothing that is followed says it or rules it out."""
-    runs = (run for run in runs_of(project) if run.modules and any(member.scope is scope for member in run.members))
+    runs = (run for run in runs_with(project, scope) if run.modules)
     if scope.framework.id in HANDED_FILES and any(may_be_handed(project, run) for run in runs):
         for item in scopes_of(project):
             is_file = item.kind == "file" and item.framework.id == "deepspeed"

@@ -16,7 +16,7 @@ from ..reading.command_options import declared_options
 from ..reading.known_readers import HANDED_FILES, is_open
 from ..reading.recognition import plain_flag
 from ..reading.run_members import Run
-from ..reading.runs import runs_of
+from ..reading.runs import runs_with
 from ..reading.scopes import TRUE, CodeOrigin, Scope
 
 DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "deepspeed_config_file", "ds_config")
@@ -80,9 +80,7 @@ def beside_unseen_arguments(project: Project, scope: Scope) -> str:
 
     Trainers refuse a file that does not say what their own arguments say.
     """
-    for run in runs_of(project) if scope.framework.id == "deepspeed" else ():
-        if all(member.scope is not scope for member in run.members):
-            continue
+    for run in runs_with(project, scope) if scope.framework.id == "deepspeed" else ():
         trainers = [member.scope for member in run.members if member.scope.framework.id in HANDED_FILES]
         silent = not any(setting.key.means for item in trainers for setting in item.settings)
         opened = (item for item in trainers if silent and item.kind == "call" and item.is_open)

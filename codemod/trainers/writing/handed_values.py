@@ -21,7 +21,7 @@ from ..reading.joined_switches import is_joined
 from ..reading.links import joined_sources, unfollowed_argument
 from ..reading.picked_words import is_full
 from ..reading.recognition import stands_inside
-from ..reading.runs import runs_of
+from ..reading.runs import runs_with
 from ..reading.scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, token_of_constant
 from ..reading.source import Source, only_fallbacks, unused_defaults
 from .steps import Step
@@ -140,7 +140,7 @@ def _widened(project: Project, scope: Scope, step: Step, source: Source, found: 
 
 def _launchers_decide(project: Project, scope: Scope) -> bool:
     """Whether each run of a call that is given None says elsewhere what its trainer takes then."""
-    runs = [run for run in runs_of(project) if any(member.scope is scope for member in run.members)]
+    runs = runs_with(project, scope)
     return bool(runs) and all(
         any(member.regime and member.scope.framework is scope.framework for member in run.members) for run in runs
     )
@@ -159,13 +159,13 @@ def _gives_way(project: Project, scope: Scope, step: Step, source: Source) -> bo
 
 def _decided_beside(project: Project, scope: Scope) -> bool:
     """Whether another place decides what each run of a call computes in, as a trainer's own switches do."""
-    winners = [run.winner for run in runs_of(project) if any(member.scope is scope for member in run.members)]
+    winners = [run.winner for run in runs_with(project, scope)]
     return bool(winners) and all(item is not None and item.scope is not scope for item in winners)
 
 
 def _is_given(project: Project, scope: Scope, step: Step) -> bool:
     """Whether each launch of a call gives the switch that picks this word: ``"bf16" if args.bf16 else "no"``."""
-    members = [member for run in runs_of(project) if run.command for member in run.members if member.scope is scope]
+    members = [each for run in runs_with(project, scope) if run.command for each in run.members if each.scope is scope]
     return bool(members) and all(member.regime == step.key.meaning(step.value) for member in members)
 
 

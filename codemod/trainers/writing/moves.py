@@ -24,7 +24,7 @@ from ..reading.known_readers import looks_alike_only
 from ..reading.links import joined_sources
 from ..reading.loaded_files import serves_inference
 from ..reading.picked_calls import is_picked_by_word
-from ..reading.runs import is_said_over, runs_of
+from ..reading.runs import is_said_over, runs_with
 from ..reading.scopes import AUTO, FALSE, Scope, Setting, TextOrigin
 from ..reading.source import Source, only_fallbacks, unused_defaults
 from .added_keys import key_not_taken, read_by_name, value_not_taken
@@ -285,7 +285,7 @@ def _releases(project: Project, scope: Scope, steps: Sequence[Step]) -> Iterator
 
 def _programs_of(project: Project, scope: Scope) -> Iterator[ModuleNames]:
     """Where the programs begin that read a place."""
-    runs = [run for run in runs_of(project) if any(member.scope is scope for member in run.members)]
+    runs = runs_with(project, scope)
     paths = [scope.path] if scope.kind in ("call", "mapping") else [path for run in runs for path in run.modules[:1]]
     if all(run.modules for run in runs):
         yield from modules_at(project, dict.fromkeys(paths))
@@ -319,9 +319,7 @@ def _why_not(project: Project, scope: Scope, plan: Plan, target: str) -> str:
 
 def _code_of(project: Project, scope: Scope) -> Iterator[ModuleNames]:
     """The code of the runs that read a place, or that it is part of."""
-    runs = [run for run in runs_of(project) if any(member.scope is scope for member in run.members)]
-    paths = dict.fromkeys(path for run in runs for path in run.modules)
-    yield from modules_at(project, paths)
+    yield from modules_at(project, dict.fromkeys(path for run in runs_with(project, scope) for path in run.modules))
 
 
 def _would_be_dead(project: Project, scope: Scope, plan: Plan) -> str:
