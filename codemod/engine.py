@@ -243,7 +243,7 @@ def _apply_round(project: Project, findings: Sequence[Finding], options: Options
         done.applied = accepted
     except EditRefused:
         texts = _one_by_one(project, accepted, done)
-    done.texts = {path: text for path, text in texts.items() if text != _text(project, path)}
+    done.texts = {path: text for path, text in texts.items() if text != project.text(path)}
     return done
 
 
@@ -259,11 +259,6 @@ def _one_by_one(project: Project, accepted: Sequence[tuple[Finding, Fix]], done:
         else:
             done.applied.append((finding, fix))
     return texts
-
-
-def _text(project: Project, path: str) -> str | None:
-    document = project.document(path)
-    return document.text if document is not None else None
 
 
 def collide(one: Edit, other: Edit) -> bool:

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from functools import reduce
 
+from ..python.names import last_name
 from ..python.scopes import text_of
 from .containers import one_of
 from .lattice import BEGINNING, NUMBER_VALUE, UNKNOWN_VALUE, Kind, Role, Value, join
@@ -16,7 +17,7 @@ SAME_ELEMENTS = ("iter", "tqdm", "list", "tuple", "reversed", "trange", "cycle")
 
 def element_of(iterable: ast.expr, value: Value) -> Value:
     """One element of what ``iterable`` gives, whose value is ``value``."""
-    called = _called(iterable) if isinstance(iterable, ast.Call) and iterable.args else ""
+    called = last_name(iterable.func) if isinstance(iterable, ast.Call) and iterable.args else ""
     if isinstance(iterable, ast.Call) and called in SAME_ELEMENTS and value.kind is Kind.UNKNOWN:
         return element_of(iterable.args[0], value)
     if called == "range":
@@ -119,7 +120,3 @@ def sampled(element: Value) -> Value:
     if element.kind in (Kind.SEQUENCE, Kind.RECORD) and element.items is not None:
         return replace(element, items=tuple(sampled(item) for item in element.items), detail=None)
     return UNKNOWN_VALUE
-
-
-def _called(call: ast.Call) -> str:
-    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from ..python.arguments import hides_arguments
 from ..python.bindings import default_of, reaching
 from ..python.callers import CallSite, callers_of
 from ..python.functions import FunctionTarget
@@ -14,7 +15,7 @@ from .lattice import Kind, Value
 
 def defaults_of(node: ast.Call, target: FunctionTarget) -> dict[str, Value]:
     """The parameters that a call leaves at a default that is a plain value: most often None."""
-    if any(isinstance(item, ast.Starred) for item in node.args) or any(item.arg is None for item in node.keywords):
+    if hides_arguments(node):
         return {}
     given = target.arguments(node)
     return {

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ..python.class_fields import FIELD_CALLS
 from ..python.names import ModuleNames, last_name
+from ..python.scopes import is_off
 from ..source.documents import FileKind
 from ..source.project import Project
 
@@ -80,7 +81,7 @@ def _option_off(node: ast.AST) -> str:
         return ""
     defaults = [item.value for item in getattr(given, "keywords", ()) if item.arg in ("default", "default_factory")]
     default = given if isinstance(given, ast.Constant) else next(iter(defaults), None)
-    off = default is None or (isinstance(default, ast.Constant) and not default.value)
+    off = default is None or is_off(default)
     return name.lstrip("-").replace("-", "_") if off and _counted(name) and not _is_filled(given) else ""
 
 

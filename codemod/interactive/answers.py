@@ -84,7 +84,7 @@ class Replies:
             if (kind := _kind(finding)) in groups:
                 groups[kind][1].append(finding)
         for (_, path, _), (known, found) in groups.items():
-            if _text(before, path) == _text(project, path):
+            if before.text(path) == project.text(path):
                 self._carry_by_place(project, known, found)
             else:
                 self._carry_by_text(project, known, found)
@@ -136,8 +136,3 @@ def _kind(finding: Finding) -> _Kind:
 def _row_text(project: Project, finding: Finding) -> str:
     document = project.document(finding.path)
     return " ".join(document.line(finding.span.row).split()) if document is not None else ""
-
-
-def _text(project: Project, path: str) -> str | None:
-    document = project.document(path)
-    return document.text if document is not None else None

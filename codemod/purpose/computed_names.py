@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from ..python.bindings import only_value
-from ..python.creations import called_name, known_creations
+from ..python.creations import known_creations
 from ..python.functions import class_of, class_of_object, lineage
-from ..python.names import ModuleNames, Scope, attribute_chain, string_of
+from ..python.names import ModuleNames, Scope, attribute_chain, last_name, string_of
 from ..source.project import Project
 
 IMPORTING = ("import_module", "__import__")
@@ -54,7 +54,7 @@ def beginning(node: ast.expr | None) -> str:
 def is_module(project: Project, module: ModuleNames, holder: ast.expr, asked: ModuleNames) -> bool:
     """Whether an expression can be a module, or the names of the one that it stands in (``globals()``)."""
     made = only_value(module, holder) or holder if isinstance(holder, ast.Name) else holder
-    if isinstance(made, ast.Call) and called_name(made) in IMPORTING:
+    if isinstance(made, ast.Call) and last_name(made.func) in IMPORTING:
         return bool(made.args) and _is_imported(project, module, made.args[0], asked)
     if isinstance(made, ast.Call) or "__name__" in ast.unparse(made):
         return module is asked

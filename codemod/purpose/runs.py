@@ -20,7 +20,7 @@ from ..releases.manifests import directory_of, is_manifest
 from ..source.facts import memo
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
-from ..torch.dtypes import BF16, FP16, FP32, Dtype, Scenario
+from ..torch.dtypes import BF16, FP16, FP32, MIXED, Dtype, Scenario
 from ..trainers.framework import FAMILIES
 from ..trainers.reading.precision import precision_of
 from ..trainers.reading.run_members import Member
@@ -39,7 +39,6 @@ MAX_MODULES = 200
 """How many files of a program are followed, near ones first."""
 BY_NAME = frozenset({"import_module", "__import__", "instantiate", "locate", "LightningCLI"})
 """Calls that import what a string names: importlib, Hydra (also ``pydoc.locate``), and Lightning's class paths."""
-MIXED = {FP16: "fp16-mixed", BF16: "bf16-mixed"}
 HALVES = {"bf16": BF16, "fp16": FP16}
 INSTRUCTIONS = ("readme", "install", "dockerfile")
 """Beginnings of the names of files that name packages as a manifest does, but in any folder."""
@@ -195,7 +194,7 @@ def _regimes_of(project: Project, item: Autocast) -> frozenset[str]:
     if item.form in ("statement", "reference") or is_float32_island(project, item):
         return frozenset()
     values = [scenario.value for scenario in dtype_scenarios(project, item)]
-    return frozenset(MIXED[value] for value in values if isinstance(value, Dtype) and value in MIXED)
+    return frozenset(MIXED[value] for value in values if isinstance(value, Dtype) and value in HALVES.values())
 
 
 def _of_launches(project: Project) -> Iterator[Run]:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from ..python.glimpses import may_set
 from ..python.names import ModuleNames, Scope, modules_at, modules_with, names_of
+from ..python.scopes import is_docstring
 from ..python.settings_objects import is_called_as_settings
 from ..source.facts import memo
 from ..source.project import Project
@@ -171,11 +172,7 @@ def _overridden(project: Project, module: ModuleNames, name: str) -> tuple[Given
 
 def _holds_variables(module: ModuleNames) -> bool:
     plain = (ast.Assign, ast.AnnAssign)
-    return all(isinstance(item, plain) or _is_text(item) for item in module.tree.body)
-
-
-def _is_text(item: ast.stmt) -> bool:
-    return isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)
+    return all(isinstance(item, plain) or is_docstring(item) for item in module.tree.body)
 
 
 def dictionary_of(node: ast.expr) -> ast.expr | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ..python.glimpses import may_set
 from ..python.names import ModuleNames, modules_with, names_of
 from ..python.options import Option, options_in
+from ..python.scopes import is_off
 from ..source.documents import FileKind
 from ..source.project import Project
 
@@ -59,7 +60,7 @@ def _is_set_in(module: ModuleNames, name: str) -> bool:
     for call in module.calls:
         declares = getattr(call.func, "attr", "") in DECLARING
         passed = [item.value for item in call.keywords if item.arg == name]
-        if not declares and any(not (isinstance(item, ast.Constant) and not item.value) for item in passed):
+        if not declares and not all(map(is_off, passed)):
             return True
     texts = (node for node in module.of_type(ast.Constant) if isinstance(node.value, str) and "--" in node.value)
     return any(_names(str(node.value).replace("_", "-"), flag[2:]) and not _declares(module, node) for node in texts)

@@ -35,6 +35,16 @@ def receiver_of(node: ast.AST | None, *methods: str) -> ast.expr | None:
     return func.value if isinstance(func, ast.Attribute) and (not methods or func.attr in methods) else None
 
 
+def hides_arguments(call: ast.Call) -> bool:
+    """``f(*args)``, ``f(**options)``: what is passed for which parameter is not written down."""
+    return any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords)
+
+
+def owner_of(call: ast.Call) -> str:
+    """The text of ``x`` in ``x.method(...)``; empty for a function."""
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+
+
 def argument(call: ast.Call, *names: str, position: int | None = None) -> ast.expr | None:
     """What a call passes under one of ``names``, else at ``position``; None where it passes nothing, or ``*``."""
     named = next((item.value for item in call.keywords if item.arg in names), None)

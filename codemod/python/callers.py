@@ -9,6 +9,7 @@ from itertools import islice
 from ..source.documents import Document
 from ..source.facts import memo
 from ..source.project import Project
+from .arguments import hides_arguments
 from .functions import FunctionTarget, called_function
 from .limits import MAX_CALL_SITES, MAX_CALLER_FILES, MAX_FILES_SEARCHED
 from .names import FunctionNode, ModuleNames, modules_at
@@ -110,7 +111,7 @@ def _may_reach(call: ast.Call, function: FunctionNode) -> bool:
 
     Of a method the object may be given besides.
     """
-    if any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords):
+    if hides_arguments(call):
         return True
     needed = len(positional(function.args)) - len(function.args.defaults)
     return len(call.args) + len(call.keywords) + isinstance(call.func, ast.Attribute) >= needed

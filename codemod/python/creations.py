@@ -100,7 +100,7 @@ def _inside(made: tuple[Made, ...]) -> Iterable[Made] | None:
 
 def _may_be_wrapped(made: Creation) -> bool:
     """Whether a wrapper was put around it; of a parameter, callers are asked."""
-    return not isinstance(made.call, ast.Call) or any(called_name(call) in MODEL_WRAPPERS for call in made.through)
+    return not isinstance(made.call, ast.Call) or any(last_name(call.func) in MODEL_WRAPPERS for call in made.through)
 
 
 def _gap(_question: Trace[Made], _module: ModuleNames, _node: ast.AST, why: Gap) -> Iterable[Made]:
@@ -121,9 +121,9 @@ def _element(question: Trace[Made], module: ModuleNames, call: ast.Call, positio
 
     A parser makes all that it gives back.
     """
-    if called_name(call) == "prepare" and position < len(call.args):
+    if last_name(call.func) == "prepare" and position < len(call.args):
         return _through(call, question.of(module, call.args[position]))
-    return (Creation(module, call),) if position == 0 or called_name(call) in PARSING else None
+    return (Creation(module, call),) if position == 0 or last_name(call.func) in PARSING else None
 
 
 CREATIONS: Domain[Made] = Domain(_leaf, _gap, _carried, element=_element)
@@ -144,7 +144,7 @@ HERE: Domain[Made] = Domain(_leaf, _gap_here, _carried_here, element=_element, a
 
 def _wrapped_by(call: ast.Call) -> ast.expr | None:
     """The object that ``call`` gives back wrapped or moved; None for other calls."""
-    name = called_name(call)
+    name = last_name(call.func)
     first = call.args[0] if call.args and not isinstance(call.args[0], ast.Starred) else None
     if name in MODEL_WRAPPERS:
         return first if first is not None else next((item.value for item in call.keywords if item.arg == "model"), None)
@@ -155,9 +155,3 @@ def _wrapped_by(call: ast.Call) -> ast.expr | None:
         if name in SAME_MODULE:
             return call.func.value
     return None
-
-
-def called_name(call: ast.Call) -> str:
-    """The last name of what is called: ``c`` for ``a.b.c()``."""
-    func = call.func
-    return last_name(func)

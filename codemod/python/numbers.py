@@ -11,7 +11,6 @@ from typing import TypeAlias
 from ..source.project import Project
 from .names import ModuleNames
 from .trace import Domain, Trace, trace
-from .trace_steps import Gap
 
 FLOAT32_MAX = 3.4028234663852886e38
 FLOAT64_MAX = 1.7976931348623157e308
@@ -52,11 +51,7 @@ def _leaf(question: Question, module: ModuleNames, node: ast.expr) -> Iterable[f
     return (limit,) if limit is not None else None
 
 
-def _gap(_question: Question, _module: ModuleNames, _node: ast.AST, _why: Gap) -> Iterable[float | None]:
-    return (None,)
-
-
-NUMBERS: Domain[float | None] = Domain(_leaf, _gap)
+NUMBERS: Domain[float | None] = Domain(_leaf, lambda *_gap: (None,))
 """A number; None where the source does not say."""
 
 

@@ -40,8 +40,13 @@ class Reached:
     @property
     def classes(self) -> tuple[tuple[ModuleNames, ast.ClassDef], ...]:
         """The classes among the parts, those that stand inside a part included."""
-        found = {node: module for part, module in self.parts.items() for node in ast.walk(part) if _is_class(node)}
-        return tuple((module, node) for node, module in found.items() if isinstance(node, ast.ClassDef))
+        found = {
+            node: module
+            for part, module in self.parts.items()
+            for node in ast.walk(part)
+            if isinstance(node, ast.ClassDef)
+        }
+        return tuple((module, node) for node, module in found.items())
 
     @property
     def modules(self) -> tuple[ModuleNames, ...]:
@@ -83,10 +88,6 @@ class Reached:
 def _position(module: ModuleNames, node: ast.AST) -> tuple[str, type, int, int]:
     row, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
     return module.document.path, type(node), row, column
-
-
-def _is_class(node: ast.AST) -> bool:
-    return isinstance(node, ast.ClassDef)
 
 
 def reached(project: Project, starts: Iterable[tuple[ModuleNames, ast.AST]]) -> Reached:

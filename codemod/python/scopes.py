@@ -171,6 +171,16 @@ def string_of(node: ast.AST | None) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
+def is_off(node: ast.AST | None) -> bool:
+    """Whether a value is written there that counts as false: ``False``, ``0``, ``None``."""
+    return isinstance(node, ast.Constant) and not node.value
+
+
+def is_docstring(statement: ast.stmt) -> bool:
+    """Whether a statement is a text, or another constant, that nobody reads."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
 def is_none(node: ast.AST | None) -> bool:
     """Whether ``None`` is written there."""
     return isinstance(node, ast.Constant) and node.value is None

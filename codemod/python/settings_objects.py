@@ -6,9 +6,9 @@ import ast
 
 from ..source.project import Project
 from ..torch.api import ACCELERATOR
-from .creations import PARSING, called_name, known_creations
+from .creations import PARSING, known_creations
 from .functions import class_of, class_of_object
-from .names import ModuleNames, attribute_chain, resolve
+from .names import ModuleNames, attribute_chain, last_name, resolve
 from .options import NODE_ROOTS, SETTINGS
 
 _MAKERS = """
@@ -73,6 +73,6 @@ def _is_named(name: str) -> bool:
 
 def _makes_settings(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     qualified = resolve(project, module, call.func) or ""
-    if called_name(call) in MAKERS:
+    if last_name(call.func) in MAKERS:
         return not qualified.startswith("torch.")
     return qualified in ACCELERATOR or class_of(project, module, call.func) is not None

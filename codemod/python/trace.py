@@ -15,6 +15,7 @@ from typing import Generic, TypeAlias, TypeVar, cast
 from ..purpose.files import is_test
 from ..source.facts import memo
 from ..source.project import Project
+from .arguments import hides_arguments
 from .bindings import default_of, position_in_targets, reaching
 from .callers import NOBODY_KNOWN, Callers, CallSite, callers_of
 from .functions import (
@@ -285,7 +286,7 @@ class Trace(Generic[V]):
         argument = site.target.arguments(site.call).get(binding.name)
         if argument is not None:
             return self._carried(Passed(site, binding), self.of(site.module, argument))
-        return self._gap(site.module, site.call, Gap.CALLERS) if _hides_arguments(site.call) else ()
+        return self._gap(site.module, site.call, Gap.CALLERS) if hides_arguments(site.call) else ()
 
     def _call(self, module: ModuleNames, node: ast.Call) -> Iterable[V]:
         if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and 1 <= len(node.args) <= 2:
@@ -315,12 +316,7 @@ def _can_be_passed(function: FunctionNode, parameter: str) -> bool:
 
 
 def _leaves_out(site: CallSite, binding: Binding) -> bool:
-    return binding.name not in site.target.arguments(site.call) and not _hides_arguments(site.call)
-
-
-def _hides_arguments(call: ast.Call) -> bool:
-    """``f(*args)``, ``f(**options)``: what is passed for which parameter is not written down."""
-    return any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords)
+    return binding.name not in site.target.arguments(site.call) and not hides_arguments(site.call)
 
 
 Table: TypeAlias = "tuple[ModuleNames, ast.Dict] | None"
@@ -330,9 +326,5 @@ def _table(_trace: Trace[Table], module: ModuleNames, node: ast.expr) -> Iterabl
     return ((module, node),) if isinstance(node, ast.Dict) else None
 
 
-def _no_table(_trace: Trace[Table], _module: ModuleNames, _node: ast.AST, _why: Gap) -> Iterable[Table]:
-    return (None,)
-
-
-TABLES: Domain[Table] = Domain(_table, _no_table)
+TABLES: Domain[Table] = Domain(_table, lambda *_gap: (None,))
 """The dict display that a lookup reads."""

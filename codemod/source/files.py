@@ -31,6 +31,11 @@ class Files(Remembering):
         """The document at ``path``; None (and recorded in ``skipped``) when it cannot be read or is no project file."""
         return self._replaced.get(path) or self.unchanged_document(path)
 
+    def text(self, path: str) -> str | None:
+        """The text of the document at ``path``; None where there is none."""
+        document = self.document(path)
+        return document.text if document is not None else None
+
     def unchanged_document(self, path: str) -> Document | None:
         """The document at ``path`` as it is on the disk, whatever texts have been replaced since."""
         self.looks.note(FILE, path)

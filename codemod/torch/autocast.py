@@ -15,6 +15,7 @@ from ..python.arguments import Signature, argument, bind, receiver_of
 from ..python.conditions import never_reached
 from ..python.keywords import entries_of, keywords_of
 from ..python.names import ModuleNames, modules_with
+from ..python.scopes import is_off
 from ..python.trace import TABLES, trace
 from ..source.facts import fact, memo
 from ..source.project import Project
@@ -90,7 +91,7 @@ class Autocast:
     @property
     def switched_off(self) -> bool:
         """``enabled=False`` written down: a deliberate float32 island."""
-        return isinstance(self.enabled_node, ast.Constant) and not self.enabled_node.value
+        return is_off(self.enabled_node)
 
 
 DTYPE_SINCE = "1.10"
@@ -244,17 +245,12 @@ def is_without_gradients(module: ModuleNames, node: ast.AST) -> bool:
     """Whether ``node`` certainly stands under ``no_grad``/``inference_mode`` in its function, or is its context."""
     for parent in module.ancestors(node):
         for expression in _contexts(parent):
-            called = expression.func if isinstance(expression, ast.Call) else expression
-            name = module.qualified(called)
-            if name in WITHOUT_GRADIENTS or (name == "torch.set_grad_enabled" and _asks_for_none(expression)):
+            call = expression if isinstance(expression, ast.Call) else None
+            name = module.qualified(call.func if call is not None else expression)
+            asked = argument(call, "mode", position=0) if call is not None else None
+            if name in WITHOUT_GRADIENTS or (name == "torch.set_grad_enabled" and is_off(asked)):
                 return True
     return False
-
-
-def _asks_for_none(expression: ast.expr) -> bool:
-    """``set_grad_enabled(False)``; with a variable the same region serves training as well."""
-    given = argument(expression, "mode", position=0) if isinstance(expression, ast.Call) else None
-    return isinstance(given, ast.Constant) and not given.value
 
 
 def _contexts(node: ast.AST) -> Iterator[ast.expr]:

@@ -68,7 +68,7 @@ def clips_itself(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     if not isinstance(call.func, ast.Attribute):
         return False
     if call.func.attr in IN_PLACE:
-        return is_gradient(call.func.value)
+        return owner_of_gradient(call.func.value) is not None
     chain = attribute_chain(call.func)
     if chain is None or call.func.attr not in METHODS or module.qualified(call.func) is not None:
         return False
@@ -76,10 +76,11 @@ def clips_itself(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     return owner != "self" and not any(word in owner for word in OTHER_OWNERS)
 
 
-def is_gradient(node: ast.expr) -> bool:
+def owner_of_gradient(node: ast.expr | None) -> ast.expr | None:
+    """``p`` of ``p.grad`` and ``p.grad.data``."""
     if isinstance(node, ast.Attribute) and node.attr == "data":
         node = node.value
-    return isinstance(node, ast.Attribute) and node.attr == "grad"
+    return node.value if isinstance(node, ast.Attribute) and node.attr == "grad" else None
 
 
 def _clips_inside(project: Project, target: FunctionTarget, seen: tuple[ast.AST, ...]) -> bool:

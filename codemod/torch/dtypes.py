@@ -31,6 +31,10 @@ Constant: TypeAlias = Dtype | Unknown | str | bool | int | float | None
 BF16, FP16, FP32, FP64 = Dtype("bfloat16"), Dtype("float16"), Dtype("float32"), Dtype("float64")
 HALVES = (BF16, FP16)
 UNKNOWN = Unknown()
+MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
+"""The regime of weights in float32 that are computed with in a dtype."""
+TRUE = {BF16: "bf16-true", FP16: "fp16-true"}
+"""The regime of weights in a dtype."""
 
 TORCH_DTYPES = {
     "torch.bfloat16": BF16,

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, get_args
 from ..python.arguments import Signature, bind
 from ..python.functions import bases_of, called_function, class_of
 from ..python.names import ModuleNames, Scope, attribute_chain, parameters_of
+from ..python.scopes import is_off
 from ..source.project import Project
 from .named_api import api_named, names_for
 
@@ -105,8 +106,7 @@ class Scaler:
 
     @property
     def switched_off(self) -> bool:
-        node = self.enabled_node
-        return isinstance(node, ast.Constant) and not node.value
+        return is_off(self.enabled_node)
 
     @property
     def modules(self) -> list[ModuleNames]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
+from ..python.arguments import owner_of
 from ..python.callers import callers_of
 from ..python.functions import called_function
 from ..python.names import FunctionNode, ModuleNames, last_name
@@ -147,5 +148,5 @@ def _called(project: Project, module: ModuleNames, function: ast.AST, roles: Rol
         kinds = roles.get(target.node, ()) if target is not None else ()
         if kinds and target is not None and target.node is not function:
             found += [Use(kind, module, call.func, call) for kind in kinds]
-            owners.add(ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else "")
+            owners.add(owner_of(call))
     return found if len(owners) == 1 else []

@@ -209,13 +209,9 @@ def _is_section_read(node: ast.Subscript) -> bool:
     section = node.value
     if not isinstance(section, ast.Subscript) or not isinstance(node.ctx, ast.Load):
         return False
-    if not _is_key(node.slice, "enabled") or not any(_is_key(section.slice, name) for name in SECTIONS):
+    if string_of(node.slice) != "enabled" or string_of(section.slice) not in SECTIONS:
         return False
     return is_deepspeed_config(section.value)
-
-
-def _is_key(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == name
 
 
 def _is_guarded(module: ModuleNames, node: ast.Subscript) -> bool:
@@ -234,22 +230,22 @@ def _is_guarded(module: ModuleNames, node: ast.Subscript) -> bool:
 def _asks_for_section(node: ast.AST) -> bool:
     """``"fp16" in config``, ``config.get("fp16")``, ``config.setdefault("fp16", ...)``."""
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
-        return any(_is_key(node.left, name) for name in SECTIONS)
+        return string_of(node.left) in SECTIONS
     called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     if not called or not isinstance(node, ast.Call) or not node.args:
         return False
-    return any(_is_key(node.args[0], name) for name in SECTIONS)
+    return string_of(node.args[0]) in SECTIONS
 
 
 def _is_filled_in(module: ModuleNames) -> bool:
     """Whether the module itself writes the section, or a switch in it, or holds the literal it reads."""
     for other in module.nodes:
         keys = [key for key in other.keys if key is not None] if isinstance(other, ast.Dict) else []
-        if any(_is_key(key, name) for key in keys for name in SECTIONS):
+        if any(string_of(key) in SECTIONS for key in keys):
             return True
         stored = other if isinstance(other, ast.Subscript) and isinstance(other.ctx, ast.Store) else None
         while stored is not None:
-            if any(_is_key(stored.slice, name) for name in SECTIONS):
+            if string_of(stored.slice) in SECTIONS:
                 return True
             stored = stored.value if isinstance(stored.value, ast.Subscript) else None
     return False

@@ -54,6 +54,7 @@ from ...codemod.python.paths import (
 )
 from ...codemod.source.project import Project
 from ...codemod.torch.api import ACCELERATOR, FABRIC
+from ...codemod.torch.clipping import owner_of_gradient
 from ...codemod.torch.dtypes import FP32, TORCH_DTYPES, Dtype
 from ...codemod.torch.weights import cast_dtype
 
@@ -164,7 +165,7 @@ def gradient_casts(project: Project) -> Iterator[GradientCast]:
     for module in modules_with(project, (".grad",), SPELLINGS):
         for node in module.nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1:
-                owner, source = _owner(node.targets[0]), _owner(receiver_of(node.value))
+                owner, source = owner_of_gradient(node.targets[0]), owner_of_gradient(receiver_of(node.value))
                 same = owner is not None and source is not None and ast.unparse(source) == ast.unparse(owner)
                 dtype = _dtype(project, module, node.value) if same and isinstance(node.value, ast.Call) else None
                 if owner is not None and dtype is not None:
@@ -181,13 +182,6 @@ def sites_of(project: Project, cast: GradientCast) -> Iterator[CastSite]:
     elif isinstance(function, FunctionNode) and not _backwards(cast.module, function):
         sites = (_site(cast, caller.module, caller.call) for caller in callers_of(project, cast.module, function).sites)
         yield from (site for site in sites if site is not None)
-
-
-def _owner(node: ast.expr | None) -> ast.expr | None:
-    """``p`` of ``p.grad`` and ``p.grad.data``."""
-    if isinstance(node, ast.Attribute) and node.attr == "data":
-        node = node.value
-    return node.value if isinstance(node, ast.Attribute) and node.attr == "grad" else None
 
 
 def _dtype(project: Project, module: ModuleNames, call: ast.Call) -> Dtype | None:

@@ -44,6 +44,7 @@ from ...codemod.python.arguments import argument
 from ...codemod.python.names import ModuleNames, attribute_chain, checked_modules, last_name
 from ...codemod.python.numbers import number_of
 from ...codemod.python.paths import position
+from ...codemod.python.scopes import is_off
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP16
 
@@ -210,8 +211,7 @@ def _optimizers(project: Project, module: ModuleNames) -> Iterator[Finding]:
 def _epsilon(project: Project, module: ModuleNames, call: ast.Call, default: float) -> float | None:
     """The eps of the optimizer; None where it cannot be told, or the kernel is fused."""
     fused, given = argument(call, "fused"), argument(call, "eps")
-    is_off = fused is None or (isinstance(fused, ast.Constant) and not fused.value)
-    if not is_off or len(call.args) > 2 or any(item.arg is None for item in call.keywords):
+    if not (fused is None or is_off(fused)) or len(call.args) > 2 or any(item.arg is None for item in call.keywords):
         return None
     return number_of(project, module, given) if given is not None else default
 

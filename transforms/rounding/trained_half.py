@@ -16,6 +16,7 @@ from ...codemod.python.brought_entries import brought_keywords
 from ...codemod.python.creations import Creation, creations_of
 from ...codemod.python.functions import class_of, method_of
 from ...codemod.python.names import ModuleNames, modules_with
+from ...codemod.python.scopes import is_off
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP16, HALVES, Dtype
 from ...codemod.trainers.reading.declarations import scope_of_call
@@ -136,7 +137,7 @@ def _training(project: Project, made: Creation, weights: HalfWeights) -> Iterato
     if held or "optim_args" in given or any(_is_set(name, made) for name in ("learning_rate", "optim")):
         return
     scaled = given.get("fp16")
-    if weights.dtype == FP16 and scaled is not None and not _is_off(scaled):
+    if weights.dtype == FP16 and scaled is not None and not is_off(scaled):
         return  # the trainer's GradScaler refuses float16 gradients
     optimizer = _optimizer(project, module, given.get("optim"))
     rates = _rates(project, module, call, given.get("learning_rate"), weights)
@@ -144,14 +145,10 @@ def _training(project: Project, made: Creation, weights: HalfWeights) -> Iterato
         yield HalfTraining(module, call, weights, rates, optimizer, given)
 
 
-def _is_off(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and not node.value
-
-
 def _is_left_off(project: Project, module: ModuleNames, node: ast.expr) -> bool:
     """Whether an argument is nothing, or an option that has no value where nobody gives it one."""
     found = sources(project, module, node)
-    return _is_off(node) or (bool(found) and not any(item.value for item in found))
+    return is_off(node) or (bool(found) and not any(item.value for item in found))
 
 
 def _is_set(attribute: str, made: Creation) -> bool:

@@ -31,10 +31,10 @@ of the gradient; adapters, whose second matrix starts at zero; optimizers that n
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
+from ...codemod.python.scopes import is_off
 from ...codemod.source.project import Project
 from .grids import is_factor_lost
 from .half_optimizers import HalfOptimizer, half_optimizers, rates_of
@@ -71,7 +71,7 @@ def _finding(item: HalfOptimizer, rate: Stated | None, decay: Stated) -> Finding
 
 def _may_be_fused(item: HalfOptimizer) -> bool:
     fused = item.given.get("fused")
-    return fused is not None and not (isinstance(fused, ast.Constant) and not fused.value)
+    return fused is not None and not is_off(fused)
 
 
 def _decay_of(project: Project, item: HalfOptimizer) -> Stated | None:

@@ -17,7 +17,7 @@ from ...python.precision_words import CHOOSING
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, dtype_scenarios
-from ...torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
+from ...torch.dtypes import BF16, FP16, FP32, MIXED, TORCH_DTYPES, UNKNOWN, Dtype
 from ...torch.machine_answers import machine_dtypes
 from ...torch.machine_tests import picked_by_machine
 from ...torch.scalers import scalers
@@ -36,7 +36,6 @@ SETTER = "set_default_dtype"
 """What makes weights of a dtype wherever none is named."""
 TOLD_ONCE = ("constant", "argument", "setting", "fallback", "parameter")
 """Roles of places that are not told again where it is followed what they feed."""
-MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
 
 
 def code_declarations(project: Project) -> tuple[Declaration, ...]:

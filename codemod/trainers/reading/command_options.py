@@ -109,13 +109,10 @@ def _is_overridden(document: Document) -> bool:
     if "exec" in named or "globals" not in named:
         return "exec" in named
     given = [item for node in calls for item in (*node.args, *(keyword.value for keyword in node.keywords))]
-    stored = [node.value for node in ast.walk(document.tree) if isinstance(node, ast.Subscript) and _is_store(node)]
+    subscripts = [node for node in ast.walk(document.tree) if isinstance(node, ast.Subscript)]
+    stored = [node.value for node in subscripts if isinstance(node.ctx, ast.Store)]
     updated = [node.func.value for node in calls if isinstance(node.func, ast.Attribute) and node.func.attr == "update"]
     return any(isinstance(item, ast.Call) and ast.unparse(item) == "globals()" for item in (*given, *stored, *updated))
-
-
-def _is_store(node: ast.Subscript) -> bool:
-    return isinstance(node.ctx, ast.Store)
 
 
 def _executed(project: Project, asked: tuple[ModuleNames, str]) -> tuple[Source, ...]:

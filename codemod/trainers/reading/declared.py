@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from ...source.project import Project
 from ...torch.autocast import autocasts, dtype_scenarios, is_float32_island, training_autocasts
-from ...torch.dtypes import BF16, FP16, UNKNOWN, Dtype
+from ...torch.dtypes import HALVES, MIXED, UNKNOWN, Dtype
 from .declarations import scopes_of
-
-REGIMES = {BF16: "bf16-mixed", FP16: "fp16-mixed"}
 
 
 def declared_regime(project: Project) -> str:
@@ -26,4 +24,4 @@ def _of_regions(project: Project) -> set[str]:
         for scenario in dtype_scenarios(project, item)
         if scenario.value != UNKNOWN
     }
-    return {REGIMES.get(value, "unknown") if isinstance(value, Dtype) else "unknown" for value in values}
+    return {MIXED[value] if isinstance(value, Dtype) and value in HALVES else "unknown" for value in values}

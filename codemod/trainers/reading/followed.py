@@ -20,7 +20,7 @@ from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import Autocast, autocasts, dtype_scenarios
 from ...torch.dtype_values import scenarios_of
-from ...torch.dtypes import BF16, FP16, FP32, HALVES, Dtype, Scenario
+from ...torch.dtypes import HALVES, MIXED, TRUE, Dtype, Scenario
 from ...torch.machine_tests import tells_of_bf16
 from .knobs import Knob, knobs_of
 from .links import sources
@@ -31,9 +31,6 @@ from .stated_apex import followed_levels
 from .stated_casts import frozen, frozen_load, is_model
 from .stated_words import shortened
 
-MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
-TRUE = {BF16: "bf16-true", FP16: "fp16-true"}
-"""What weights ask for, where no region and no trainer decides."""
 SPOKEN = frozenset(("option", "field", "parameter", "fallback", *GIVEN))
 """Kinds that somebody sets; constants and literals in branches are the code's own."""
 BY_MACHINE = "where the machine has bfloat16, else float16"

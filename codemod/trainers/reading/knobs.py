@@ -15,7 +15,6 @@ from ...python.names import ModuleNames
 from ...python.paths import name_parts
 from ...python.precision_words import CHOOSING
 from ...python.trace import Domain, Trace, trace
-from ...python.trace_steps import Gap
 from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Given, Scenario, as_dtype
 from ...torch.machine_tests import tells_of_bf16
@@ -132,17 +131,17 @@ class _Growing:
     def _twins(self, dtype: Dtype) -> Iterator[str]:
         """``bf16`` of ``float16 if x == "fp16" else bfloat16``, where another test of ``x`` knows the word."""
         text = ast.unparse(self.node)
-        tests = (item for item in self.module.of_type(ast.Compare) if text in map(ast.unparse, _sides(item)))
+        tests = (
+            item
+            for item in self.module.of_type(ast.Compare)
+            if text in map(ast.unparse, (item.left, *item.comparators))
+        )
         words = (node for test in tests for node in ast.walk(test) if isinstance(node, ast.Constant))
         known = {node.value for node in words if isinstance(node.value, str)}
         for value, meant in self.meanings.items():
             twin = TWINS.get(value) if isinstance(value, str) and meant != dtype else None
             if twin in known and as_dtype(twin) == dtype and twin not in self.meanings:
                 yield twin
-
-
-def _sides(test: ast.Compare) -> tuple[ast.expr, ...]:
-    return (test.left, *test.comparators)
 
 
 def _note(project: Project, module: ModuleNames, found: dict[str, _Growing], given: Given, scenario: Scenario) -> None:
@@ -185,9 +184,5 @@ def _key(question: Trace[Key], module: ModuleNames, node: ast.expr) -> tuple[Key
     return ((module, key),) if isinstance(key, ast.Name | ast.Attribute | ast.Subscript | ast.Call) else ()
 
 
-def _no_key(_question: Trace[Key], _module: ModuleNames, _node: ast.AST, _why: Gap) -> tuple[Key, ...]:
-    return ()
-
-
-TORCH_KEYS: Domain[Key] = Domain(_key, _no_key)
+TORCH_KEYS: Domain[Key] = Domain(_key, lambda *_gap: ())
 """The names under which a dtype is looked up in torch, however it comes to the place that is asked about."""

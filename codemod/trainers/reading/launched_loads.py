@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...purpose.files import is_test
+from ...python.arguments import receiver_of
 from ...python.bindings import values_at
 from ...python.creations import PARSING, creations_of
 from ...python.names import ModuleNames, names_of
@@ -104,8 +105,6 @@ def _is_parsed(project: Project, module: ModuleNames, arguments: ast.expr) -> bo
     """Whether the program's parser made the arguments, or the first of several: ``parser.parse(...)[0]``."""
     made = [item.call for item in creations_of(project, module, arguments)]
     firsts = (item.value for item in values_at(module, arguments) if isinstance(item, ast.Subscript))
-    return (bool(made) and all(map(_parses, made))) or any(map(_parses, firsts))
-
-
-def _parses(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PARSING
+    return (bool(made) and all(receiver_of(item, *PARSING) for item in made)) or any(
+        receiver_of(item, *PARSING) for item in firsts
+    )

@@ -10,6 +10,7 @@ from ...python.brought_entries import brought_keywords
 from ...python.callers import callers_of
 from ...python.keywords import Keywords, entries_of, keywords_of, stores_in
 from ...python.names import Binding, FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
+from ...python.scopes import is_off
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS
 from ...torch.dtype_values import constants_of
@@ -37,7 +38,7 @@ class Load:
     def quantized(self) -> bool:
         """Whether the weights are integers, or may be."""
         named = [self.given.values.get(key) for key in QUANTIZED_KEYS]
-        return not self.given.complete or any(not _is_off(node) for node in named if node is not None)
+        return not self.given.complete or any(not is_off(node) for node in named if node is not None)
 
 
 def load_at(project: Project, module: ModuleNames, call: ast.Call) -> Load | None:
@@ -156,10 +157,6 @@ def literal_of(module: ModuleNames, node: ast.expr) -> ast.expr | None:
     if isinstance(node, ast.Attribute):
         return node if module.qualified(node.value) == "torch" else None
     return node if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
-
-
-def _is_off(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and not node.value
 
 
 def loads_in(project: Project, module: ModuleNames) -> Iterator[Load]:

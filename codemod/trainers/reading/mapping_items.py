@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ...python.names import ModuleNames
+from ...python.names import ModuleNames, string_of
 from ...python.trace import Domain, Trace
 
 MAX_DEPTH = 12
@@ -120,7 +120,7 @@ def builds_on_others(module: ModuleNames) -> bool:
 def values_under(module: ModuleNames, made: ast.Dict | ast.DictComp, key: str) -> list[ast.expr]:
     """What a dictionary holds under a key; of the variables of its module what these are given."""
     if isinstance(made, ast.Dict):
-        return [value for name, value in zip(made.keys, made.values, strict=True) if _is_text(name, key)]
+        return [value for name, value in zip(made.keys, made.values, strict=True) if string_of(name) == key]
     return [item.value for item in module.module_scope.bindings.get(key, ()) if item.value is not None]
 
 
@@ -133,17 +133,15 @@ def is_of_globals(node: ast.AST) -> bool:
     return is_global and ast.unparse(value.value) == "globals()" and ast.unparse(value.slice) == ast.unparse(node.key)
 
 
-def _is_text(node: ast.expr | None, text: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == text
-
-
 def fills(module: ModuleNames, key: str) -> bool:
     """Whether a module writes this key of some dictionary, or updates one."""
     stores = (node for node in module.of_type(ast.Subscript) if isinstance(node.ctx, ast.Store))
     merged = (isinstance(node.op, ast.BitOr) for node in module.of_type(ast.AugAssign))
     updates = module.calls_by_name.get("update", ())
     return (
-        any(_is_text(node.slice, key) for node in stores) or any(merged) or any(_updates(call, key) for call in updates)
+        any(string_of(node.slice) == key for node in stores)
+        or any(merged)
+        or any(_updates(call, key) for call in updates)
     )
 
 

@@ -7,10 +7,9 @@ give to a variable which is passed to one call.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from ...purpose.files import words_of
-from ...python.names import Binding, ModuleNames
+from ...python.names import ModuleNames
 from ...python.paths import guards
 from ...python.precision_words import SWITCHING
 from ...source.project import Project
@@ -29,16 +28,13 @@ def is_picked_by_word(project: Project, scope: Scope) -> bool:
     module = scope.origin.module
     passed = [*call.args, *(item.value for item in call.keywords)]
     named = [node for node in passed if isinstance(node, ast.Name) and not _is_followed(project, module, node)]
-    bound = (item.node for node in named for item in _assigned(module, node))
+    bindings = (item for node in named for item in module.scope_of(node).lookup(node.id))
+    bound = (item.node for item in bindings if item.kind == "assign")
     return any(_is_behind(module, node) for node in (call, *bound))
 
 
 def _is_followed(project: Project, module: ModuleNames, node: ast.Name) -> bool:
     return any(source.word for source in joined_sources(project, module, node))
-
-
-def _assigned(module: ModuleNames, node: ast.Name) -> Iterator[Binding]:
-    return (item for item in module.scope_of(node).lookup(node.id) if item.kind == "assign")
 
 
 def _is_behind(module: ModuleNames, node: ast.AST) -> bool:

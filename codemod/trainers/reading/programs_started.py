@@ -16,6 +16,7 @@ from ...purpose.imports import importers_of, reached_from
 from ...purpose.training import steps_in, training_modules
 from ...python.names import ModuleNames, attribute_chain, modules_at, modules_with, string_of
 from ...python.reach import reached
+from ...python.scopes import is_docstring
 from ...source.documents import FileKind
 from ...source.facts import fact, memo
 from ...source.project import Project
@@ -78,7 +79,7 @@ def _calls_step(project: Project, module: ModuleNames) -> bool:
 
 
 def _acting(module: ModuleNames) -> list[ast.stmt]:
-    return [item for item in module.tree.body if not isinstance(item, NO_ACTION) and not _is_text(item)]
+    return [item for item in module.tree.body if not isinstance(item, NO_ACTION) and not is_docstring(item)]
 
 
 def _commands(project: Project) -> tuple[str, ...]:
@@ -101,7 +102,8 @@ def is_program(project: Project, path: str) -> bool:
     for module in modules_at(project, [path]):
         if "__name__" in module.name_loads:
             return any(isinstance(module.parents.get(load), ast.Compare) for load in module.name_loads["__name__"])
-        acts = any(isinstance(item, ast.Expr | ast.For | ast.With) and not _is_text(item) for item in module.tree.body)
+        code = [item for item in module.tree.body if not is_docstring(item)]
+        acts = any(isinstance(item, ast.Expr | ast.For | ast.With) for item in code)
         return acts and (not _is_imported(project, module) or _trains_at_top(project, module))
     return False
 
@@ -119,11 +121,6 @@ def _only_tests_itself(project: Project, path: str) -> bool:
 def _is_imported(project: Project, module: ModuleNames) -> bool:
     """Whether code other than tests imports a module."""
     return any(not is_test(other.path) for other in importers_of(project, module))
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    value = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(value, ast.Constant)
 
 
 @memo

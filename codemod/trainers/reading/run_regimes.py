@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from ...outcome import Declaration
 from ...purpose.files import is_test
 from ...source.project import Project
-from ...torch.dtypes import BF16, FP16, Dtype, as_dtype
+from ...torch.dtypes import TRUE, Dtype, as_dtype
 from .followed import BY_MACHINE, NOT_GIVEN, OR_FLOAT32
 from .loaded_files import serves_inference
 from .programs_started import is_program
@@ -19,7 +19,6 @@ from .run_settings import OF_WEIGHTS, files_that_switch_on, off_by, regime_of_se
 from .scopes import Scope, TextOrigin
 from .stated_casts import NOT_TRAINED
 
-TRUE: dict[Dtype | None, str] = {BF16: "bf16-true", FP16: "fp16-true"}
 IDLE = (None, "false", "null", "no", "auto")
 """Values of settings that leave it to others what is computed in."""
 SAID = ("weights", "option", "constant", "argument", "entry", "flag", "island")
@@ -50,7 +49,7 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
     stated = {_dtype(item, constants) for item in weights}
     if stated == {None} and len(followed) == 1:
         return followed.pop()
-    halves = [TRUE[dtype] for dtype in stated if dtype in TRUE]
+    halves = [TRUE[dtype] for dtype in stated if dtype is not None and dtype in TRUE]
     if halves:
         return halves[0] if len(stated) == 1 else "unknown"
     others = [item for item in items if item.role in SAID and item.role != "weights"]

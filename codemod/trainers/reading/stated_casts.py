@@ -14,6 +14,7 @@ from ...outcome import Declaration
 from ...purpose.files import words_of
 from ...python.names import FunctionNode, ModuleNames, attribute_chain
 from ...python.paths import guards, name_parts
+from ...python.scopes import is_off
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS, SAME_MODULE, WEIGHT_CASTS
 from ...torch.dtypes import BF16, FP16
@@ -69,9 +70,9 @@ def frozen(module: ModuleNames, model: ast.expr) -> str:
     text = ast.unparse(model)
     calls = module.calls_by_name.get("requires_grad_", ())
     switched = [call for call in calls if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == text]
-    off = [call for call in switched if any(isinstance(item, ast.Constant) and not item.value for item in call.args)]
-    is_off = bool(off) and len(off) == len(switched)
-    return NOT_TRAINED if is_off or not REFERENCE.isdisjoint(words_of(text)) else ""
+    off = [call for call in switched if any(map(is_off, call.args))]
+    is_frozen = bool(off) and len(off) == len(switched)
+    return NOT_TRAINED if is_frozen or not REFERENCE.isdisjoint(words_of(text)) else ""
 
 
 def frozen_load(module: ModuleNames, call: ast.Call) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from ...outcome import Declaration
+from ...python.arguments import receiver_of
 from ...python.names import ModuleNames
 from .stated_words import SHOWN, is_precision_word, is_switch, speaks
 
@@ -32,7 +33,7 @@ def _told(module: ModuleNames, node: ast.expr, text: str) -> Iterator[Declaratio
     filled = alone or isinstance(node, ast.JoinedStr)
     if alone and "/" not in text and isinstance(parent, ast.List | ast.Tuple):
         words = [*words, *_following(parent, node)]
-    elif (alone and not _is_added(parent)) or _is_asked(parent) or not _is_command(words):
+    elif (alone and receiver_of(parent, "append") is None) or _is_asked(parent) or not _is_command(words):
         return
     for flag, value in _flags(words, filled):
         yield Declaration(module.document.path, module.document.span(node), "torch", flag, "flag", value)
@@ -75,11 +76,6 @@ def _joined(node: ast.JoinedStr) -> str:
         elif isinstance(item, ast.Constant):
             parts.append(str(item.value))
     return "".join(parts)
-
-
-def _is_added(parent: ast.AST | None) -> bool:
-    """Whether a lone flag is added to a list: ``cmd.append("--bf16")``, ``cmd += ["--bf16"]``."""
-    return isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr == "append"
 
 
 def _is_asked(parent: ast.AST | None) -> bool:

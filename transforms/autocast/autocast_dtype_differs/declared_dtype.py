@@ -77,7 +77,7 @@ def declared_near(project: Project, region: Autocast) -> Declared | None:
     """The first of the declarations that bind ``region``; None when the project says nothing that contradicts it."""
     switch = own_switch(project, region)
     if switch is not None and not is_evaluation(region):
-        return Declared(switch.what, (_place(region.module, switch.node, switch.why),), switch.text)
+        return Declared(switch.what, (region.module.place(switch.node, switch.why),), switch.text)
     if is_chosen(project, region) or not runs_in_training(project, region):
         return None
     for source in (_by_accelerator, _by_training, _by_named_dtype, _by_caller):
@@ -85,10 +85,6 @@ def declared_near(project: Project, region: Autocast) -> Declared | None:
         if found is not None:
             return found
     return None
-
-
-def _place(module: ModuleNames, node: ast.AST, message: str) -> Place:
-    return module.place(node, message)
 
 
 # --- a library's object -----------------------------------------------------------------------------------------------
@@ -105,9 +101,9 @@ def _by_accelerator(project: Project, region: Autocast) -> Declared | None:
         return None
     if accelerator.values != {BF16} and not bf16_is_asked_for(project):
         return None
-    places = [_place(made.module, made.call, "its precision is chosen here") for made in accelerator.made_by]
+    places = [made.module.place(made.call, "its precision is chosen here") for made in accelerator.made_by]
     if named is not None:
-        places.append(_place(module, named.node, "the matching dtype"))
+        places.append(module.place(named.node, "the matching dtype"))
     follows = f"follows {accelerator.asked}" if accelerator.asked else "runs the precision it is launched with"
     what = f"{accelerator.text} {'computes in bfloat16' if accelerator.values == {BF16} else follows}"
     dtype = named.text if named is not None else None
@@ -135,7 +131,7 @@ def _by_training(project: Project, region: Autocast) -> Declared | None:
     declaring = [item for item in _can_be_bf16(project, module) if _binds(item, region)]
     if not declaring:
         return None
-    places = tuple(_place(module, item.node, "this region has a dtype") for item in declaring[:2])
+    places = tuple(module.place(item.node, "this region has a dtype") for item in declaring[:2])
     return Declared(_says(project, declaring), places, _text_for(project, declaring, region))
 
 
@@ -195,7 +191,7 @@ def _calls(region: Autocast, name: str) -> bool:
 def _by_named_dtype(project: Project, region: Autocast) -> Declared | None:
     for named in _named(project, region):
         module = region.module
-        return Declared(named.what, (_place(module, named.node, named.why),), named.text)
+        return Declared(named.what, (module.place(named.node, named.why),), named.text)
     return None
 
 
@@ -225,8 +221,8 @@ def _by_caller(project: Project, region: Autocast) -> Declared | None:
         if not declaring or site.module is region.module or is_in_context(site.module, site.call):
             continue
         places = (
-            _place(site.module, declaring[0].node, "this region has a dtype"),
-            _place(site.module, site.call, "and calls the function here"),
+            site.module.place(declaring[0].node, "this region has a dtype"),
+            site.module.place(site.call, "and calls the function here"),
         )
         return Declared(_says(project, declaring), places, _text_for(project, declaring, region))
     return None

@@ -9,9 +9,9 @@ from ....codemod.model import Draft
 from ....codemod.purpose.checked import checked_code
 from ....codemod.python.bindings import self_stores
 from ....codemod.python.callers import callers_of
-from ....codemod.python.creations import Creation, called_name, creations_of
+from ....codemod.python.creations import Creation, creations_of
 from ....codemod.python.functions import FunctionTarget, all_bases, class_of, method_of
-from ....codemod.python.names import ModuleNames, attribute_chain, resolve
+from ....codemod.python.names import ModuleNames, attribute_chain, last_name, resolve
 from ....codemod.python.paths import calls_of, function_of
 from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
@@ -42,7 +42,7 @@ def _may_enter_autocast(module: ModuleNames) -> bool:
 
 
 def _of_call(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Draft]:
-    name = called_name(call)
+    name = last_name(call.func)
     if not isinstance(call.func, ast.Attribute) or name.startswith("_") or name in WRAPPED:
         return
     made = creations_of(project, module, call.func.value)
@@ -62,7 +62,7 @@ def _of_call(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[
 
 def _precision(project: Project, made: Creation) -> str | None:
     """The 16-bit precision of the Accelerator that prepared the model; None where that is not certain."""
-    prepared = [item for item in made.through if called_name(item) == "prepare"]
+    prepared = [item for item in made.through if last_name(item.func) == "prepare"]
     if len(prepared) != 1 or len(made.through) > 1 or not isinstance(prepared[0].func, ast.Attribute):
         return None
     accelerators = creations_of(project, made.module, prepared[0].func.value)

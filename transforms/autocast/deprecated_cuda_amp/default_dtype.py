@@ -10,6 +10,7 @@ import ast
 
 from ....codemod.python.arguments import bind
 from ....codemod.python.names import modules_with
+from ....codemod.python.scopes import is_off
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, changes_default, dtype_scenarios
 from .deprecated_uses import OLD_AUTOCAST, Use
@@ -26,7 +27,7 @@ def may_differ(project: Project, use: Use) -> bool:
         return False
     skip = 1 if use.form == "partial" else 0
     arguments = bind(OLD_AUTOCAST, use.call, skip) or {}
-    if "dtype" in arguments or _is_off(arguments.get("enabled")) or _decorates(use):
+    if "dtype" in arguments or is_off(arguments.get("enabled")) or _decorates(use):
         return False
     if changes_default(project):
         return True
@@ -36,10 +37,6 @@ def may_differ(project: Project, use: Use) -> bool:
         region.call is not use.call and _may_differ_from_default(project, region, use.entry.device)
         for region in project.fact(_regions_with_dtype)
     )
-
-
-def _is_off(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and not node.value
 
 
 def _decorates(use: Use) -> bool:

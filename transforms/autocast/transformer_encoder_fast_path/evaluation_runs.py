@@ -10,6 +10,7 @@ from ....codemod.purpose.steps import entered
 from ....codemod.python.callers import callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import function_of
+from ....codemod.python.scopes import is_docstring
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, is_without_gradients
 from ....codemod.torch.device_tests import asks_for_device, depends_on_device
@@ -39,12 +40,8 @@ def _entries(item: Autocast) -> list[ast.AST]:
     """What runs under the region: the contexts that enter it; a decorated body."""
     parent = item.module.parents[item.node]
     if item.form == "decorator" and isinstance(parent, FunctionNode):
-        return [next((child for child in parent.body if not _is_text(child)), parent.body[0])]
+        return [next((child for child in parent.body if not is_docstring(child)), parent.body[0])]
     return [found.context for found in entered(item)]
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _is_half(project: Project, item: Autocast) -> bool:

@@ -10,7 +10,7 @@ from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.targets import compute_dtype
-from ....codemod.python.arguments import argument
+from ....codemod.python.arguments import argument, hides_arguments
 from ....codemod.python.bindings import only_value
 from ....codemod.python.callers import callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, modules_with, resolve, string_of
@@ -216,8 +216,7 @@ def _passed_to_nobody(project: Project, policy: Policy) -> Iterator[Draft]:
 
 def _may_take_policy(call: ast.Call) -> bool:
     """Whether a wrapper may get a policy by its place, or among arguments that are not to be seen."""
-    hidden = any(item.arg is None for item in call.keywords) or any(isinstance(item, ast.Starred) for item in call.args)
-    return hidden or len(call.args) > PLACE_OF_POLICY
+    return hides_arguments(call) or len(call.args) > PLACE_OF_POLICY
 
 
 def _is_read(project: Project, module: ModuleNames, target: ast.expr) -> bool:

@@ -10,7 +10,7 @@ from ....codemod.proof.needs import Need, RunsWith, SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.proof.verdicts import Trusted
 from ....codemod.purpose.entered import Inside
-from ....codemod.python.arguments import argument, receiver_of
+from ....codemod.python.arguments import argument, hides_arguments, receiver_of
 from ....codemod.python.bindings import only_value
 from ....codemod.python.names import ModuleNames, resolve
 from ....codemod.source.project import Project
@@ -67,7 +67,7 @@ def _island(project: Project, found: BceCall, inside: Inside) -> Iterator[Fix]:
 
 def _arguments(call: ast.Call) -> tuple[ast.expr, ast.expr] | None:
     """Prediction and target; None where ``*`` or ``**`` hide them."""
-    if any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords):
+    if hides_arguments(call):
         return None
     prediction, target = argument(call, "input", position=0), argument(call, "target", position=1)
     return (prediction, target) if prediction is not None and target is not None else None

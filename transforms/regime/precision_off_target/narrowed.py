@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ....codemod.python.exits import blocks_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.scopes import last_name
 from .readers_of_results import chain
@@ -86,7 +87,7 @@ def _before(module: ModuleNames, node: ast.AST) -> Iterator[ast.stmt]:
     """The statements above an expression that run before it whenever it is come to, the nearest first."""
     below = module.statement_of(node)
     for parent in module.ancestors(below):
-        block = next((item for item in _blocks(parent) if below in item), [])
+        block = next((item for item in blocks_of(parent) if below in item), [])
         yield from reversed(block[: block.index(below)] if block else [])
         if not isinstance(parent, ast.stmt) or isinstance(
             parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -95,12 +96,6 @@ def _before(module: ModuleNames, node: ast.AST) -> Iterator[ast.stmt]:
         if isinstance(parent, ast.For | ast.AsyncFor | ast.While):
             return
         below = parent
-
-
-def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    yield from (
-        block for name in ("body", "orelse", "finalbody") if isinstance(block := getattr(node, name, None), list)
-    )
 
 
 def _stores(node: ast.Name) -> bool:

@@ -256,7 +256,7 @@ def _given(node: ast.AST) -> Iterator[str]:
         elif is_stored:
             yield chain(inner)
         elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and _collects(inner):
-            yield chain(_holder(inner.func.value))
+            yield chain(holder_of(inner.func.value))
 
 
 def _collects(call: ast.Call) -> bool:
@@ -264,7 +264,7 @@ def _collects(call: ast.Call) -> bool:
     return call_name(call) in COLLECTING and bool(call.args or call.keywords)
 
 
-def _holder(node: ast.expr) -> ast.expr:
+def holder_of(node: ast.expr) -> ast.expr:
     """What holds a list: ``seen`` of ``seen["a"]`` and of ``seen.setdefault("a", [])``."""
     while isinstance(node, ast.Subscript | ast.Call):
         inner = node.value if isinstance(node, ast.Subscript) else node.func

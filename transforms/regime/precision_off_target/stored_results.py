@@ -13,6 +13,7 @@ from ....codemod.python.paths import function_of
 from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
 from .readers_of_results import chain
+from .region_results import holder_of
 
 CONTAINERS = ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.Tuple
 MADE = ("collections.", "list", "dict", "set", "defaultdict", "deque", "torch.")
@@ -74,7 +75,7 @@ class Stores:
 
     def _is_own(self, module: ModuleNames, stored: ast.expr) -> bool:
         """Whether nobody reads what is stored there but functions that are followed."""
-        function, holder = function_of(module, stored), _holder(stored)
+        function, holder = function_of(module, stored), holder_of(stored)
         if isinstance(holder, ast.Name):
             return not _is_shared(module, function, holder) and _is_made_here(module, function, holder)
         if not isinstance(holder, ast.Attribute):
@@ -138,14 +139,6 @@ def _is_key(index: ast.expr) -> bool:
     """``["loss"]``: what has such keys is a dictionary."""
     is_text = isinstance(index, ast.Constant | ast.JoinedStr)
     return is_text and not isinstance(getattr(index, "value", ""), int)
-
-
-def _holder(node: ast.expr) -> ast.expr:
-    """What holds a list: ``seen`` of ``seen["a"]`` and of ``seen.setdefault("a", [])``."""
-    while isinstance(node, ast.Subscript | ast.Call):
-        inner = node.value if isinstance(node, ast.Subscript) else node.func
-        node = inner.value if isinstance(node, ast.Call) and isinstance(inner, ast.Attribute) else inner
-    return node
 
 
 def _made(module: ModuleNames, node: ast.expr) -> Iterator[ast.expr]:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from ....codemod.half.half_weights import models_of_optimizer, weights_of_optimizer
 from ....codemod.purpose.training import training_modules
-from ....codemod.python.creations import called_name
-from ....codemod.python.names import ModuleNames
+from ....codemod.python.names import ModuleNames, last_name
 from ....codemod.python.paths import calls_of, function_of, position
 from ....codemod.source.project import Project
 from ....codemod.torch.api import WEIGHT_CASTS
@@ -63,7 +62,7 @@ def _optimizers(module: ModuleNames) -> Iterator[ast.Call]:
 
 def _cast_weights(project: Project, module: ModuleNames, made: ast.Call, dtype: Dtype) -> Iterator[Move]:
     half = weights_of_optimizer(project, module, made, dtype)
-    if half is None or (isinstance(half.change.node, ast.Call) and called_name(half.change.node) in SETTERS):
+    if half is None or (isinstance(half.change.node, ast.Call) and last_name(half.change.node.func) in SETTERS):
         return  # the default dtype is moved where loaded weights are
     message = (
         f"{half.weights.name} is trained in {dtype.name} weights, which {project.target} keeps in float32: remove the "

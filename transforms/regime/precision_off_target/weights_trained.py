@@ -7,6 +7,7 @@ import ast
 from ....codemod.half.half_weights import weights_of_optimizer
 from ....codemod.proof.needs import Known, Need, Release
 from ....codemod.purpose.training import training_modules
+from ....codemod.python.arguments import owner_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.api import QUANTIZING
@@ -62,9 +63,9 @@ def _is_frozen(module: ModuleNames, load: ast.Call) -> bool:
     name = _name_of(module, load)
     if not name or _trains_parts(module):
         return False
-    if any(_receiver(call) == name for call in module.calls_by_name.get("add_adapter", [])):
+    if any(owner_of(call) == name for call in module.calls_by_name.get("add_adapter", [])):
         return "cast_training_params" in module.calls_by_name
-    calls = [call for call in module.calls_by_name.get("requires_grad_", []) if _receiver(call) == name]
+    calls = [call for call in module.calls_by_name.get("requires_grad_", []) if owner_of(call) == name]
     values = [item.value for call in calls for item in call.args if isinstance(item, ast.Constant)]
     return bool(calls) and len(values) == len(calls) and not any(values)
 
@@ -76,7 +77,3 @@ def _name_of(module: ModuleNames, load: ast.Call) -> str:
     statement = module.statement_of(load)
     target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
     return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else ""
-
-
-def _receiver(call: ast.Call) -> str:
-    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""

@@ -10,6 +10,7 @@ from ....codemod.purpose.files import is_test
 from ....codemod.python.functions import all_bases
 from ....codemod.python.names import ModuleNames, attribute_chain, checked_modules
 from ....codemod.python.paths import calls_of, exclusive, function_of, position
+from ....codemod.python.scopes import is_off
 from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.declarations import scopes_of
@@ -66,7 +67,7 @@ def _clipped(project: Project, module: ModuleNames, clip: ast.Call) -> str | Non
     given = dict(zip(("optimizer", "gradient_clip_val"), clip.args, strict=False))
     given |= {item.arg: item.value for item in clip.keywords if item.arg is not None}
     threshold = given.get("gradient_clip_val")
-    does_nothing = threshold is None or (isinstance(threshold, ast.Constant) and not threshold.value)
+    does_nothing = threshold is None or is_off(threshold)
     bases = [attribute_chain(base) or [""] for _, base in all_bases(project, module, owner)]
     if does_nothing or "optimizer" not in given or not any(chain[-1] == "LightningModule" for chain in bases):
         return None

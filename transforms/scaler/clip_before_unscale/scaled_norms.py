@@ -8,11 +8,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ....codemod.python.arguments import receiver_of
 from ....codemod.python.functions import called_function
 from ....codemod.python.names import FunctionNode, ModuleNames, parameters_of
 from ....codemod.python.paths import calls_of
 from ....codemod.source.project import Project
-from ....codemod.torch.clipping import Clip, calls_within, clips_itself, is_gradient
+from ....codemod.torch.clipping import Clip, calls_within, clips_itself, owner_of_gradient
 from ....codemod.torch.scaler_steps import ScalerStep
 from ....codemod.torch.scalers import Scaler
 
@@ -30,13 +31,9 @@ def norms_of(project: Project, step: ScalerStep) -> Iterator[Clip]:
         target = called_function(project, step.module, call)
         inner = [*calls_within(project, target)] if target is not None else []
         reads = any(_is_norm(module, item) for module, item in inner)
-        clips = any(_is_backward(item) or clips_itself(project, module, item) for module, item in inner)
+        clips = any(receiver_of(item, "backward") or clips_itself(project, module, item) for module, item in inner)
         if (_is_norm(step.module, call) or (reads and not clips)) and not _only_checked(step.module, call):
             yield Clip(step.module, call, target)
-
-
-def _is_backward(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr == "backward"
 
 
 def _is_norm(module: ModuleNames, call: ast.Call) -> bool:
@@ -44,7 +41,7 @@ def _is_norm(module: ModuleNames, call: ast.Call) -> bool:
     measured = call.args[0] if module.qualified(call.func) in NORMS and call.args else method
     while isinstance(measured, ast.Call) and isinstance(measured.func, ast.Attribute) and not measured.args:
         measured = measured.func.value  # p.grad.detach().norm()
-    return measured is not None and is_gradient(measured)
+    return owner_of_gradient(measured) is not None
 
 
 def _only_checked(module: ModuleNames, call: ast.Call) -> bool:

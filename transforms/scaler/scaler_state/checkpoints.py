@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ....codemod.purpose.runs import starts_of
+from ....codemod.python.arguments import receiver_of
 from ....codemod.python.functions import FunctionTarget, called_function
 from ....codemod.python.names import ModuleNames, attribute_chain, parameters_of
 from ....codemod.python.paths import calls_of, function_of
@@ -74,7 +75,7 @@ def _direct(module: ModuleNames, function: ast.AST) -> Iterator[Transfer]:
         if module.qualified(call.func) == "torch.save" and call.args:
             for table in _tables(module, call.args[0]):
                 for value in table.values:
-                    if _is_state_of(value):
+                    if receiver_of(value, "state_dict") is not None:
                         yield Transfer("save", module, _owner(value), value, True, table)  # type: ignore[arg-type]
         elif isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict" and call.args:
             yield Transfer("load", module, _owner(call), call, True)
@@ -87,10 +88,6 @@ def _tables(module: ModuleNames, node: ast.expr) -> list[ast.Dict]:
         bindings = module.scope_of(node).lookup(node.id)
         return [item.value for item in bindings if isinstance(item.value, ast.Dict)]
     return []
-
-
-def _is_state_of(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "state_dict"
 
 
 def _owner(node: ast.expr) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....codemod.model import Draft, Edit, Fix
 from ....codemod.python.bindings import reaching, self_stores
-from ....codemod.python.names import Binding, ModuleNames, attribute_chain, resolve
+from ....codemod.python.names import Binding, ModuleNames, attribute_chain, resolve, string_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import Dtype, as_dtype
@@ -56,16 +56,12 @@ def comparisons_with_words(module: ModuleNames) -> Iterator[Compared]:
         if len(node.ops) != 1:
             continue
         other, operator = node.comparators[0], node.ops[0]
-        if isinstance(operator, ast.Eq | ast.NotEq) and _is_word(other):
+        if isinstance(operator, ast.Eq | ast.NotEq) and string_of(other) is not None:
             yield node, node.left, [other]  # type: ignore[list-item]
         elif isinstance(operator, ast.In | ast.NotIn) and isinstance(other, ast.List | ast.Tuple | ast.Set):
             words = [item for item in other.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
             if words and len(words) == len(other.elts):
                 yield node, node.left, words
-
-
-def _is_word(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _is_of_another_dtype(project: Project, module: ModuleNames, left: ast.expr, words: list[ast.Constant]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ....codemod.model import Draft
 from ....codemod.proof.needs import RAISES
 from ....codemod.proof.proving import proved
-from ....codemod.python.names import ModuleNames, modules_at, names_of
+from ....codemod.python.names import ModuleNames, modules_at, names_of, string_of
 from ....codemod.python.paths import tries
 from ....codemod.source.documents import Document
 from ....codemod.source.project import Project
@@ -97,7 +97,7 @@ def _raises(project: Project, module: ModuleNames, node: ast.AST, name: str) -> 
         return False
     for test in ("hasattr", "getattr", "setattr"):
         calls = [call for call in module.calls_by_name.get(test, []) if call is not node]
-        if any(len(call.args) > 1 and _says(call.args[1], name) for call in calls):
+        if any(len(call.args) > 1 and string_of(call.args[1]) == name for call in calls):
             return False
     return not any(_assigns(names_of(project, other), name) for other in _mentioning(project, name))
 
@@ -108,7 +108,3 @@ def _mentioning(project: Project, name: str) -> Iterator[Document]:
 
 def _assigns(module: ModuleNames, name: str) -> bool:
     return any(receiver == ["torch"] for receiver, _, _ in module.attribute_stores.get(name, []))
-
-
-def _says(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == name

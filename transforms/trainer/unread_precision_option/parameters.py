@@ -16,6 +16,7 @@ from ....codemod.python.names import (
     modules_with,
     parameters_of,
 )
+from ....codemod.python.scopes import is_docstring
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.links import sources
 from .words import is_asked, is_on_anyway, is_refused, names_precision
@@ -89,7 +90,7 @@ def _may_leave_alone(module: ModuleNames, function: FunctionNode) -> bool:
 
 
 def _is_stub(function: FunctionNode) -> bool:
-    body = [item for item in function.body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))]
+    body = [item for item in function.body if not is_docstring(item)]
     if len(body) > 1:
         return False
     return all(isinstance(item, ast.Raise | ast.Pass) for item in body) or (
