@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..model import Place
 from ..python.bindings import only_value
 from ..python.conditions import conditions_in, excludes, same_operand
-from ..python.creations import creations_of
+from ..python.creations import creations_of, known_creations
 from ..python.names import ModuleNames, attribute_chain
 from ..python.settings_objects import may_hold_settings
 from ..source.project import Project
@@ -96,7 +96,17 @@ def has_run(project: Project, module: ModuleNames, node: ast.AST, known: Decided
 def is_ruled_out(project: Project, module: ModuleNames, item: Given) -> bool:
     """Whether the project states values for a setting, and a condition holds with none of them; tests of None aside."""
     found = stated_values(project, module, item) if None not in item.values else None
-    return bool(found) and not any(fits(source.value, item) for source in found or ())
+    is_out = bool(found) and not any(fits(source.value, item) for source in found or ())
+    return is_out and not _may_be_object(project, module, item)
+
+
+def _may_be_object(project: Project, module: ModuleNames, item: Given) -> bool:
+    """Whether a truth is asked of what calls make besides None: ``self.scaler = GradScaler() if amp else None``."""
+    node = item.node.args[0] if isinstance(item.node, ast.Call) and item.node.args else item.node
+    plain = item.equal and item.values == (True,) and isinstance(node, ast.Name | ast.Attribute)
+    holder = _holder(project, module, item) if plain else None
+    made_by = known_creations(project, holder, node) if holder is not None else ()
+    return any(has_run(project, made.module, made.call) for made in made_by)
 
 
 def settings_asked(project: Project, module: ModuleNames, item: Given, hops: int = MAX_HOPS) -> Iterator[Given]:
