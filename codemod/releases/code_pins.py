@@ -23,9 +23,10 @@ BEFORE = SpecifierSet("<2.0")
 def pins_of_code(project: Project) -> Iterator[Pin]:
     """A requirement for each place that only runs with an old release."""
     for module in modules_with(project, (*GONE, *HOOKS), tuple(PACKAGES)):
-        loads = (load for name in GONE for load in module.attribute_loads.get(name, ()))
-        methods = (item for item in module.of_type(ast.FunctionDef) if item.name in HOOKS)
-        for node in (*loads, *methods):
+        methods = [item for item in module.of_type(ast.FunctionDef) if item.name in HOOKS]
+        loads = [load for name in GONE for load in module.attribute_loads.get(name, ())]
+        nodes: list[ast.Attribute | ast.FunctionDef] = [*loads, *methods]
+        for node in nodes:
             name = _package(module, node)
             if name and not is_gated(module, node) and guarding_try(module, node) is None:
                 yield Pin(PACKAGES[name], BEFORE, Tier.CODE, module.place(node, "Lightning 2.0 removed this"))
