@@ -141,13 +141,16 @@ class ModuleNames(Indexed):
     def imports_seen(self, bindings: list[Binding], node: ast.AST) -> list[Binding]:
         """The imports among ``bindings``: of several names the last one that runs above ``node`` in its own arm.
 
-        ``except ImportError: from b import f; use(f)`` uses what the handler imports, and not what ``try`` does.
+        ``except ImportError: from b import f; use(f)`` uses what the handler imports, and not what ``try`` does. What
+        is imported further down may be what a function finds that is called later.
         """
         imports = [binding for binding in bindings if binding.kind == "import" and binding.qualified]
         if len({binding.qualified for binding in imports}) < 2:
             return imports
         path = [node, *self.ancestors(node)]
-        return [item for item in imports if self._runs_above(item.node, path)][-1:] or imports
+        above, here = [item for item in imports if self._runs_above(item.node, path)][-1:], self.scope_of(node).function
+        below = [item for item in imports if item.scope.function is not here and item.node.lineno > path[0].lineno]
+        return [*above, *below] if above else imports
 
     def _runs_above(self, statement: ast.AST, path: list[ast.AST]) -> bool:
         """Whether whatever reaches the first node of ``path``, the others around it, came past ``statement``."""

@@ -51,6 +51,7 @@ from ...codemod.torch.imported import torch_at
 INDEX_SINCE = "2.4"
 """The release of PyTorch from which ``autocast("cuda:0")`` is accepted."""
 _OLD = ("torch.cuda.amp.", "torch.cpu.amp.")
+DEVICES = ("cuda", "cpu", "mps", "xpu", "npu", "hpu")
 _SWITCHES = {0: "False", 1: "True"}
 
 
@@ -67,6 +68,10 @@ def mistakes(project: Project, region: Autocast) -> Iterator[Draft]:
     if _has_several_imports(region):
         return
     if any(item.arg is None for item in region.call.keywords):  # the arguments stand elsewhere
+        return
+    device = next((item.value for item in region.call.keywords if item.arg == "device"), None)
+    if device is not None and not region.is_old_api:
+        yield _misnamed_device(project, region, region.call, device)
         return
     if region.is_old_api:
         if not region.api.startswith(_OLD):
@@ -118,6 +123,13 @@ def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
         return []
     imports = module.imports_seen(module.scope_of(reference).lookup(reference.id), reference)
     return [module.drop_import(item.node, item.name) for item in imports]
+
+
+def _misnamed_device(project: Project, region: Autocast, call: ast.Call, node: ast.expr) -> Draft:
+    message = "autocast has no argument device, only device_type: this raises TypeError"
+    edit = region.module.name_argument(call, "device", "device_type")
+    is_type = string_of(node) in DEVICES and region.device_node is None
+    return Draft.at(region.module, node, message, fixes=_if(is_type, (_fix(project, "call it device_type", edit),)))
 
 
 def _without_device(project: Project, region: Autocast, call: ast.Call) -> Draft:

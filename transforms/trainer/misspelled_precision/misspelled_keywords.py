@@ -40,8 +40,9 @@ SIGNATURES = {
     **{name: SCALERS[name].names for name in SCALING},
     **dict.fromkeys(HANDLERS, SCALERS["torch.cuda.amp.GradScaler"].names),
     **{name: ("device_type", *AUTOCASTS[name].names) for name in ENTERED},
+    **{name: ("device", "device_type", *AUTOCASTS[name].names) for name in ENTERED[:2]},
 }
-"""The keywords of each; a device for the old autocast is PF303's."""
+"""The keywords of each; a device in any form is PF303's."""
 SIMPLE = (ast.AnnAssign, ast.Expr, ast.FunctionDef, ast.AsyncFunctionDef, ast.Assign, ast.Pass)
 """Statements of a class body that add no field unseen."""
 
