@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from ..python.scopes import text_of
+from ..python.scopes import is_none, text_of
 from ..torch.dtypes import FP32, HALVES
 from .dtype_expressions import MAX_TEXT, dtype_atoms
 from .frame import Frame
@@ -25,7 +25,7 @@ def default_atom(frame: Frame, node: ast.expr, text: str, made: Made) -> Atom:
 def given_atoms(frame: Frame, named: Named) -> tuple[Atom, ...] | None:
     """The atoms of ``dtype=...``; None where it is not given (or None)."""
     for key, item, value in named:
-        if key in ("dtype", "torch_dtype") and not (isinstance(item, ast.Constant) and item.value is None):
+        if key in ("dtype", "torch_dtype") and not is_none(item):
             return atoms_of_dtype(frame, item, value)
     return None
 

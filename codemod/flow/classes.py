@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ..python.functions import all_bases
-from ..python.names import FunctionNode, ModuleNames, Scope, resolve
+from ..python.names import FunctionNode, ModuleNames, Scope, last_name, resolve
 from ..python.scopes import text_of
 from ..source.project import Project
 from ..torch.dtypes import FP32
@@ -78,7 +78,7 @@ def _is_model_name(name: str) -> bool:
 
 def model_by_name(node: ast.expr) -> Value:
     """A model of a library, told by the name it goes by (``pipeline.vae``); its dtype is not known."""
-    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    name = last_name(node)
     if _is_model_name(name):
         return Value(Kind.MODULE, (), detail=LibraryModel(name), label=text_of(node))
     return UNKNOWN_VALUE

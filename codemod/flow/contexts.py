@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..python.names import ModuleNames, modules_with
+from ..python.names import ModuleNames, last_name, modules_with
 from ..source.facts import fact, memo
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts_in, dtype_scenarios
@@ -42,7 +42,7 @@ def entered(frame: Frame, expression: ast.expr) -> AutocastState:
     if autocast is not None:
         return opened(frame.project, autocast)
     called = expression.func if isinstance(expression, ast.Call) else expression
-    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    name = last_name(called)
     if isinstance(called, ast.Attribute) and isinstance(expression, ast.Call) and name in OWN_METHODS:
         return AutocastState(Autocasting.ON)
     bound = _bound_autocast(frame, called)
@@ -60,7 +60,7 @@ def _bound_autocast(frame: Frame, name: ast.expr) -> Autocast | None:
     index = autocasts_by_node(frame.project, frame.module)
     if not index:
         return None
-    for binding in frame.module.scope_of(name).lookup(name.id):
+    for binding in frame.module.bindings_of(name):
         if binding.value is None:
             continue
         for node in ast.walk(binding.value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from ..python.names import ModuleNames
+from ..python.names import ModuleNames, last_name
 from ..python.scopes import text_of
 from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
@@ -27,20 +27,20 @@ MAX_TEXT = 120
 
 def written_dtype(frame: Frame, node: ast.expr) -> Dtype | None:
     """The dtype that a name of torch (``torch.half``), a string or a builtin (``dtype=int``) stands for."""
-    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    name = last_name(node)
     if name in DTYPE_NAMES or (isinstance(node, ast.Name) and _is_imported_dtype(frame, node)):
         qualified = frame.analysis.qualified(frame.module, node)
         found = TORCH_DTYPES.get(qualified or "") or OTHER_DTYPES.get(qualified or "")
         if found is not None:
             return found
-        if isinstance(node, ast.Name) and not frame.module.scope_of(node).lookup(node.id):
+        if isinstance(node, ast.Name) and not frame.module.bindings_of(node):
             return {"int": INT64, "bool": BOOL, "float": Dtype("float64")}.get(node.id)
     return None
 
 
 def _is_imported_dtype(frame: Frame, node: ast.Name) -> bool:
     """``from torch import float16 as half_type``."""
-    bindings = frame.module.scope_of(node).lookup(node.id)
+    bindings = frame.module.bindings_of(node)
     return any((item.qualified or "").rpartition(".")[2] in DTYPE_NAMES for item in bindings if item.kind == "import")
 
 

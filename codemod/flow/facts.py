@@ -46,7 +46,7 @@ def _lasts(project: Project, asked: tuple[ModuleNames, ast.expr]) -> bool:
 def _stays(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute) -> bool:
     if isinstance(node, ast.Attribute):
         return not module.attribute_stores.get(node.attr) and may_hold_settings(project, module, node.value)
-    return len(module.scope_of(node).lookup(node.id)) == 1
+    return len(module.bindings_of(node)) == 1
 
 
 def under(names: dict[str, Value], facts_of: Callable[[], Facts]) -> dict[str, Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..python.names import ModuleNames, modules_with
+from ..python.names import ModuleNames, last_name, modules_with
 from ..source.facts import fact
 from ..source.project import Project
 
@@ -37,6 +37,6 @@ def plain_name(node: ast.expr) -> str:
     """``text_encoder`` for ``text_encoder2``, ``self.text_encoder``, ``text_encoders[0]``."""
     if isinstance(node, ast.Subscript | ast.Starred):
         return plain_name(node.value)
-    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    name = last_name(node)
     name = name.rstrip("_0123456789")
     return name.removesuffix("s") if name.endswith("encoders") else name

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..model import Place, Span
-from ..python.names import FunctionNode, ModuleNames, attribute_chain, modules_at
+from ..python.names import FunctionNode, ModuleNames, attribute_chain, last_name, modules_at
 from ..python.seen import Seen, expressions_of, seen_of
 from ..source.project import Project
 from ..torch.dtypes import Dtype
@@ -210,7 +210,7 @@ def _made(source: Source) -> Made:
     node = source.node
     if not isinstance(node, ast.Call):
         return Made.PLAIN
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    name = last_name(node.func)
     if name in MADE_FLOAT32 or name == "to":
         return Made.CAST
     known = operation(f"torch.{name}")

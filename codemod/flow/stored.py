@@ -70,7 +70,7 @@ def _maker(module: ModuleNames, node: ast.expr, step: int = 0) -> ast.expr | Non
     if step > MAX_STEPS:
         return None
     if isinstance(node, ast.Name):
-        bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
+        bindings = reaching(module, module.bindings_of(node), node)
         value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
         return _maker(module, value, step + 1) if value is not None else None
     if not isinstance(node, ast.Call) or any(item.arg in ("dtype", None) for item in node.keywords):

@@ -32,7 +32,7 @@ def cast_of_each(module: ModuleNames, statement: ast.stmt, name: str) -> ast.Cal
     given = call.args[0]
     if isinstance(given, ast.Lambda):
         return given.body if isinstance(given.body, ast.Call) and _is_cast(given.body) else None
-    bindings = module.scope_of(given).lookup(given.id) if isinstance(given, ast.Name) else []
+    bindings = module.bindings_of(given)
     function = bindings[0].node if len(bindings) == 1 else None
     return _only_cast(function.body) if isinstance(function, ast.FunctionDef) else None
 
@@ -81,7 +81,7 @@ def assigned_state(statement: ast.stmt, name: str) -> ast.expr | None:
 
 def cast_of_state(module: ModuleNames, state: ast.expr) -> ast.Call | None:
     """The one cast that its tensors get: ``state = {name: value.half() for name, value in state.items()}``."""
-    bindings = module.scope_of(state).lookup(state.id) if isinstance(state, ast.Name) else []
+    bindings = module.bindings_of(state)
     made = [item.value for item in bindings if item.kind == "assign"] if bindings else [state]
     inside = [item.value for item in made if isinstance(item, ast.DictComp)]
     casts = [item for item in inside if isinstance(item, ast.Call) and _is_cast(item) and not moves_only(item)]

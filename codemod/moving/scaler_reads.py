@@ -39,7 +39,7 @@ def _uses(module: ModuleNames, node: ast.Attribute) -> Iterator[ast.expr]:
     if isinstance(above, ast.Assign | ast.NamedExpr):
         targets = above.targets if isinstance(above, ast.Assign) else [above.target]
         for target in (item for item in targets if isinstance(item, ast.Name)):
-            bound = module.scope_of(target).lookup(target.id)
+            bound = module.bindings_of(target)
             loads = module.name_loads.get(target.id, ())
             held += [item for item in loads if module.scope_of(item).lookup(target.id) is bound]
     for item in held:

@@ -26,7 +26,7 @@ def may_be_text(module: ModuleNames, node: ast.expr | None, text: str, seen: fro
 
 def _may_be_bound(module: ModuleNames, node: ast.Name, text: str, seen: frozenset[ast.Name]) -> bool:
     """Whether a variable can be a text; ``for name in (name, "b")`` goes on with what it was."""
-    bindings = module.scope_of(node).lookup(node.id)
+    bindings = module.bindings_of(node)
     listed = [_looped(item.node, item.name) for item in bindings]
     return not listed or any(
         item is None or any(may_be_text(module, each, text, seen) for each in item) for item in listed

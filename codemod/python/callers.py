@@ -149,7 +149,7 @@ def _sites_by_name(project: Project, asked: tuple[str, str]) -> tuple[list[CallS
 
 def _is_parameter(module: ModuleNames, node: ast.Name) -> bool:
     """Whether a name is a parameter's: ``if train:``; who passes a function there refers to it in another place."""
-    return {binding.kind for binding in module.scope_of(node).lookup(node.id)} == {"parameter"}
+    return {binding.kind for binding in module.bindings_of(node)} == {"parameter"}
 
 
 def _is_only_tested(module: ModuleNames, node: ast.expr) -> bool:

@@ -57,7 +57,7 @@ def lasting_entries(module: ModuleNames, node: ast.expr) -> tuple[dict[str, ast.
 
 def _written(module: ModuleNames, node: ast.expr) -> dict[str, ast.expr] | None:
     """What a variable that is bound once begins with."""
-    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    bindings = module.bindings_of(node)
     value = bindings[0].value if len(bindings) == 1 else None
     return entries_of(module, value) if isinstance(value, ast.Dict | ast.Call) else None
 
@@ -79,7 +79,7 @@ def stores_in(module: ModuleNames, at: ast.Name) -> Iterator[tuple[str | None, a
 
     A key is None where it is not known, a value where the entry may be left out or be another.
     """
-    known = module.scope_of(at).lookup(at.id)
+    known = module.bindings_of(at)
     for load in module.name_loads.get(at.id, []):
         if module.scope_of(load).lookup(at.id) is known:
             yield from ((*item, module.statement_of(load)) for item in _stores_at(module, module.parents[load]))

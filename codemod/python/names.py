@@ -91,6 +91,10 @@ class ModuleNames(Indexed):
             node = self.parents[node]
         return node
 
+    def bindings_of(self, node: ast.AST) -> list[Binding]:
+        """What binds a name, as it is seen where ``node`` reads it; nothing for what is no name."""
+        return self.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+
     @property
     def all_bindings(self) -> Iterator[Binding]:
         """What binds names, in whichever scope."""

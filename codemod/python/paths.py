@@ -191,7 +191,7 @@ def _runs_once(module: ModuleNames, loop: LoopNode) -> bool:
         return False
     count: ast.expr | None = over.args[0]
     if isinstance(count, ast.Name):
-        bindings = module.scope_of(count).lookup(count.id)
+        bindings = module.bindings_of(count)
         count = bindings[0].value if len(bindings) == 1 else None
     return isinstance(count, ast.Constant) and count.value == 1
 

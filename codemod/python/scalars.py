@@ -28,7 +28,7 @@ def is_scalar(project: Project, module: ModuleNames, node: ast.expr, depth: int 
     if isinstance(node, ast.Subscript):
         return isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and not _is_slice(node.slice)
     if isinstance(node, ast.Name):
-        bindings = module.scope_of(node).lookup(node.id)
+        bindings = module.bindings_of(node)
         return 0 < len(bindings) <= MAX_VALUES and all(_bound(project, module, item, depth) for item in bindings)
     return _attribute(project, module, node, depth) if isinstance(node, ast.Attribute) else False
 

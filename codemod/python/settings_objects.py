@@ -60,7 +60,7 @@ def _holders(node: ast.expr) -> list[str]:
 
 def _is_section(module: ModuleNames, owner: ast.expr) -> bool:
     """Whether a name stands for a part of settings alone: ``train = config["training"]``."""
-    bindings = module.scope_of(owner).lookup(owner.id) if isinstance(owner, ast.Name) else ()
+    bindings = module.bindings_of(owner)
     parts = [item.value for item in bindings]
     return bool(parts) and all(
         isinstance(part, ast.Subscript | ast.Attribute) and any(map(_is_named, _holders(part.value))) for part in parts

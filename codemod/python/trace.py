@@ -163,7 +163,7 @@ class Trace(Generic[V]):
     # --- names --------------------------------------------------------------------------------------------------------
 
     def _name(self, module: ModuleNames, node: ast.Name) -> Iterable[V]:
-        bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
+        bindings = reaching(module, module.bindings_of(node), node)
         if bindings:
             return self._bound(module, bindings)
         return self._defined(module, node, definition_of(self.project, module, node))

@@ -134,5 +134,5 @@ def _asks_for_attribute(module: ModuleNames, call: ast.Call) -> bool:
 
 
 def _values_of(module: ModuleNames, node: ast.Name) -> list[ast.expr]:
-    bindings = module.scope_of(node).lookup(node.id)
+    bindings = module.bindings_of(node)
     return [binding.value for binding in bindings if binding.value is not None and binding.kind == "assign"][:4]

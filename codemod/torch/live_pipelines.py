@@ -41,7 +41,7 @@ def _cast_pipeline(project: Project, module: ModuleNames, call: ast.Call, receiv
     argument = _half_argument(project, module, call)
     if argument is None:
         return
-    bindings = module.scope_of(receiver).lookup(receiver.id)
+    bindings = module.bindings_of(receiver)
     for binding in bindings:
         made = binding.value
         if not isinstance(made, ast.Call) or "ipeline" not in ast.unparse(made.func) or exclusive(module, made, call):

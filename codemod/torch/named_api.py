@@ -50,7 +50,7 @@ def _leaf(question: Trace[str | None], module: ModuleNames, node: ast.expr) -> I
         return (_got(module, node),)
     if not isinstance(node, ast.Name | ast.Attribute):
         return None
-    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    bindings = module.bindings_of(node)
     resolved = resolve(question.project, module, node)
     is_own = resolved is None or definition_of(question.project, module, node) is not None
     if is_own:

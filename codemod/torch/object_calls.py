@@ -49,7 +49,7 @@ class _Search:
     def _stored(self, module: ModuleNames, target: ast.expr, depth: int) -> Iterator[Called]:
         if isinstance(target, ast.Name):
             for load in module.name_loads.get(target.id, []):
-                if module.scope_of(load).lookup(target.id) is module.scope_of(target).lookup(target.id):
+                if module.scope_of(load).lookup(target.id) is module.bindings_of(target):
                     yield from self.of(module, load, depth)
             return
         chain = attribute_chain(target)

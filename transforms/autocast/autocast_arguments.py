@@ -121,7 +121,7 @@ def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
     """Of ``from torch.cuda.amp import autocast``, which nothing may need any more."""
     if not isinstance(reference, ast.Name):
         return []
-    imports = module.imports_seen(module.scope_of(reference).lookup(reference.id), reference)
+    imports = module.imports_seen(module.bindings_of(reference), reference)
     return [module.drop_import(item.node, item.name) for item in imports]
 
 
@@ -163,7 +163,7 @@ def _wrong_device(project: Project, region: Autocast, node: ast.expr) -> Iterato
 
 def _is_respelled(module: ModuleNames, node: ast.expr) -> bool:
     """Whether the variable is given a new value by what it held: ``device = "cuda" if "cuda" in device else "cpu"``."""
-    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    bindings = module.bindings_of(node)
     for binding in bindings:
         tests = [guard.test for guard in guards(module, binding.node)] if binding.kind == "assign" else []
         read = (item for part in (binding.value, *tests) if part is not None for item in ast.walk(part))
@@ -216,7 +216,7 @@ def _wrong_dtype(project: Project, region: Autocast) -> Iterator[Draft]:
 def _is_text(project: Project, module: ModuleNames, node: ast.expr) -> bool:
     """Whether the value is certainly a string: one written here, or in the variable that is read."""
     if isinstance(node, ast.Name):
-        bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
+        bindings = reaching(module, module.bindings_of(node), node)
         if not bindings or any(binding.value is None for binding in bindings):
             return False
         return all(isinstance(item.value, str) for item in scenarios_of(project, module, node))

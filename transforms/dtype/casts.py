@@ -167,7 +167,7 @@ def _made_in(module: ModuleNames, maker: ast.expr, text: str) -> Edit | None:
     """The edit that makes ``maker`` give ``text``: a factory, ``.float()``, or the dtype that was written."""
     span = module.document.span(maker)
     if isinstance(maker, ast.Call):
-        name = maker.func.attr if isinstance(maker.func, ast.Attribute) else getattr(maker.func, "id", "")
+        name = last_name(maker.func)
         if name in ("float", "double") and isinstance(maker.func, ast.Attribute) and not maker.args:
             return module.replace(span, maker.func.value, f".to(dtype={text})")
         takes_dtype = name in FACTORY_NAMES and all(item.arg not in (None, "out") for item in maker.keywords)

@@ -91,7 +91,7 @@ def _counts(meeting: Meeting, node: ast.expr) -> bool:
     """Whether the operand is, or comes from, a sum over a mask: 16 bits hold such counts up to 256 only."""
     nodes = [node, *(step.node for step in chain_of(meeting.odd.atom))]
     if isinstance(node, ast.Name):
-        nodes += [item.value for item in meeting.module.scope_of(node).lookup(node.id) if item.value is not None]
+        nodes += [item.value for item in meeting.module.bindings_of(node) if item.value is not None]
     texts = [ast.unparse(item) for item in nodes if isinstance(item, ast.expr)]
     return any(word in text for text in texts for word in COUNTING)
 

@@ -106,7 +106,7 @@ def hang_on_one_test(meeting: Meeting) -> bool:
     if operand is not meeting.meant.node or not isinstance(operand, ast.Name) or not isinstance(call, ast.Call):
         return False
     module = meeting.module
-    of_value = _tests(module, (item.node for item in module.scope_of(operand).lookup(operand.id)))
+    of_value = _tests(module, (item.node for item in module.bindings_of(operand)))
     return not of_value.isdisjoint(_tests(module, _casts(module, call.func)))
 
 

@@ -214,7 +214,7 @@ def _reads_major(module: ModuleNames, node: ast.expr) -> bool:
 
 def _is_unpacked(module: ModuleNames, node: ast.Name) -> bool:
     """``major, minor = torch.cuda.get_device_capability()``."""
-    bindings = module.scope_of(node).lookup(node.id)
+    bindings = module.bindings_of(node)
     statement = bindings[0].node if len(bindings) == 1 else None
     if not isinstance(statement, ast.Assign) or position_in_targets(statement, node.id) != 0:
         return False

@@ -111,7 +111,7 @@ def call_behind(module: ModuleNames, node: ast.expr, hops: int = 0) -> ast.Call 
     if hops > MAX_HOPS:
         return None
     if isinstance(node, ast.Name):
-        bindings = module.scope_of(node).lookup(node.id)
+        bindings = module.bindings_of(node)
         value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
         return call_behind(module, value, hops + 1) if value is not None else None
     viewed = node.value if isinstance(node, ast.Subscript) else receiver_of(node, *VIEWS)

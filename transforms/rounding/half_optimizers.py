@@ -125,7 +125,7 @@ def _rates(project: Project, item: HalfOptimizer, node: ast.expr | None) -> tupl
 def _passed_there(project: Project, item: HalfOptimizer, node: ast.Name) -> list[tuple[ModuleNames, ast.expr]]:
     """What callers pass as the rate whose own file makes the weights 16-bit: several programs may share a function."""
     function = item.module.scope_of(item.call).function.node
-    if not isinstance(function, FunctionNode) or len(item.module.scope_of(node).lookup(node.id)) > 1:
+    if not isinstance(function, FunctionNode) or len(item.module.bindings_of(node)) > 1:
         return []
     sites = callers_of(project, item.module, function).sites
     near = [site for site in sites if site.module.path == item.weights.place.path]
@@ -175,7 +175,7 @@ def _row(project: Project, module: ModuleNames, func: ast.expr) -> tuple[str, Ro
 
 def _classes(question: Trace[Class], module: ModuleNames, node: ast.expr) -> Iterable[Class] | None:
     """The optimizers that ``optim.AdamW`` and ``getattr(optim, name)`` are; None for what is followed."""
-    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    bindings = module.bindings_of(node)
     if len(bindings) > 1 and module.is_ambiguous(node):
         rows = [row_of_optimizer(item.qualified or "") if item.kind == "import" else None for item in bindings]
         names = [(item.qualified or item.name).rpartition(".")[2] for item in bindings]

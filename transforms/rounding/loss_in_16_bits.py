@@ -52,7 +52,7 @@ from ...codemod.python.arguments import argument, receiver_of
 from ...codemod.python.bindings import only_value
 from ...codemod.python.creations import known_creations, only_call
 from ...codemod.python.functions import class_of, method_of
-from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.names import ModuleNames, last_name, names_of
 from ...codemod.python.numbers import number_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts_in, is_without_gradients
@@ -101,7 +101,7 @@ def _loss(project: Project, module: ModuleNames, call: ast.Call) -> str:
 
 
 def _may_be_criterion(func: ast.expr) -> bool:
-    name = (func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else "").lower()
+    name = last_name(func).lower()
     return any(word in name for word in ("loss", "crit", "ce", "entropy", "objective"))
 
 

@@ -20,7 +20,7 @@ def place_of(module: ModuleNames, node: ast.expr) -> ast.expr:
     literal = literal_of(module, node)
     if literal is None or not isinstance(node, ast.Name):
         return node
-    bindings = module.scope_of(node).lookup(node.id)
+    bindings = module.bindings_of(node)
     reads = [load for load in module.name_loads.get(node.id, []) if module.scope_of(load).lookup(node.id) is bindings]
     return literal if len(reads) == 1 else node
 

@@ -96,7 +96,7 @@ def _classes(module: ModuleNames, call: ast.Call) -> tuple[ast.expr, ...] | None
 
 
 def _is_class_name(module: ModuleNames, node: ast.Name) -> bool:
-    bindings = module.scope_of(node).lookup(node.id)
+    bindings = module.bindings_of(node)
     return any(item.kind in ("import", "class") for item in bindings) or not bindings
 
 

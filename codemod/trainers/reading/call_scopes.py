@@ -13,14 +13,13 @@ from fnmatch import fnmatchcase
 from ...python.bindings import only_value
 from ...python.functions import all_bases, class_of
 from ...python.keywords import lasting_entries
-from ...python.names import ModuleNames, modules_with, resolve
+from ...python.names import ModuleNames, last_name, modules_with, resolve
 from ...source.project import Project
 from ...torch.dtypes import TORCH_DTYPES
 from ..framework import Framework
 from .mapping_items import Item, items_of
 from .scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, Setting, SettingKind
 
-"""How far a class of the project may stand below a trainer's; deeper ones are frameworks of their own."""
 OWN_WAYS = frozenset({"__init__", "__new__", "__post_init__"})
 """Methods of a subclass after which an argument need not mean what it means to the trainer."""
 
@@ -66,7 +65,7 @@ class _Calls:
                     yield _scope(module, framework, call)
 
     def _held_by(self, module: ModuleNames, node: ast.expr | None) -> Framework | None:
-        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        name = last_name(node) if node is not None else ""
         makers = self._makers_called(name) if name else []
         return _owner(resolve(self._project, module, node), makers) if makers and node is not None else None
 

@@ -75,7 +75,7 @@ def asks_for_device(module: ModuleNames, node: ast.expr) -> bool:
 
 def _is_available(module: ModuleNames, node: ast.expr) -> bool:
     """``HAS_AMP``, which a module sets to both truth values around an import: whether a library is there."""
-    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else ()
+    bindings = module.bindings_of(node)
     values = [item.value for item in bindings]
     tried = any(isinstance(above, ast.Try) for value in values if value for above in module.ancestors(value))
     literal = (value.value for value in values if isinstance(value, ast.Constant))

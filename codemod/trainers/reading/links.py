@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ...model import Place
 from ...python.callers import callers_of
-from ...python.names import FunctionNode, ModuleNames
+from ...python.names import FunctionNode, ModuleNames, last_name
 from ...python.options import Option
 from ...python.paths import guards
 from ...python.scopes import Binding
@@ -135,7 +135,7 @@ def _asks_machine_alone(module: ModuleNames, test: ast.expr) -> bool:
 def _call(question: Trace[Source], module: ModuleNames, node: ast.Call) -> Iterable[Source]:
     """``x.lower()``, ``str(x)``, ``getattr(args, "x", default)``, ``getattr(torch, x)``, ``config.get("x")``."""
     func, arguments = node.func, node.args
-    name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
+    name = last_name(func)
     if name == "getattr" and len(arguments) >= 2 and module.qualified(arguments[0]) == "torch":
         return question.of(module, arguments[1])
     read = read_of(module, node) if name in ("getattr", "get", "getenv") else None

@@ -65,7 +65,7 @@ def _given(project: Project, module: ModuleNames, call: ast.Call) -> Keywords:
         name = item.value if item.arg is None else None
         if name is None or entries_of(module, name) is not None:
             continue
-        bindings = module.scope_of(name).lookup(name.id) if isinstance(name, ast.Name) else []
+        bindings = module.bindings_of(name)
         first = entries_of(module, bindings[0].value) if len(bindings) == 1 and bindings[0].value is not None else None
         first = _passed_on(project, module, bindings[0]) if len(bindings) == 1 and first is None else first
         stored = {key for key, _, _ in stores_in(module, name)} if first and isinstance(name, ast.Name) else {None}
@@ -112,7 +112,7 @@ def initial_load(project: Project, module: ModuleNames, arguments: ast.Call, mod
 
 def _is_text(module: ModuleNames, node: ast.expr) -> bool:
     if isinstance(node, ast.Name):
-        bindings = module.scope_of(node).lookup(node.id)
+        bindings = module.bindings_of(node)
         return len(bindings) == 1 and isinstance(bindings[0].value, ast.Constant)
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
@@ -151,7 +151,7 @@ def dtypes_of(project: Project, module: ModuleNames, node: ast.expr) -> frozense
 def literal_of(module: ModuleNames, node: ast.expr) -> ast.expr | None:
     """The place where a dtype is written out: ``node``, or the only value of the variable that it is."""
     if isinstance(node, ast.Name):
-        bindings = module.scope_of(node).lookup(node.id)
+        bindings = module.bindings_of(node)
         value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
         return literal_of(module, value) if value is not None and not isinstance(value, ast.Name) else None
     if isinstance(node, ast.Attribute):

@@ -28,7 +28,7 @@ def is_picked_by_word(project: Project, scope: Scope) -> bool:
     module = scope.origin.module
     passed = [*call.args, *(item.value for item in call.keywords)]
     named = [node for node in passed if isinstance(node, ast.Name) and not _is_followed(project, module, node)]
-    bindings = (item for node in named for item in module.scope_of(node).lookup(node.id))
+    bindings = (item for node in named for item in module.bindings_of(node))
     bound = (item.node for item in bindings if item.kind == "assign")
     return any(_is_behind(module, node) for node in (call, *bound))
 

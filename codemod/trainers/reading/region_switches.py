@@ -72,7 +72,7 @@ def _is_passed(project: Project, module: ModuleNames, switch: RegionSwitch, off:
         return False
     sites = callers_of(project, module, function).sites
     given = [(site.module, site.target.arguments(site.call).get(node.id)) for site in sites]
-    only = len(module.scope_of(node).lookup(node.id)) == 1
+    only = len(module.bindings_of(node)) == 1
     return (
         only
         and bool(given)

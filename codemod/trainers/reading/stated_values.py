@@ -88,7 +88,7 @@ def _assigned_value(module: ModuleNames, target: ast.expr, name: str, node: ast.
 def _is_beside_half(module: ModuleNames, target: ast.expr) -> bool:
     """Whether float32 is said for a whole module, or another binding holds a 16-bit dtype: branches of one choice."""
     assert isinstance(target, ast.Name)
-    values = [item.value for item in module.scope_of(target).lookup(target.id)]
+    values = [item.value for item in module.bindings_of(target)]
     return _is_top(module, target) or any(value is not None and says_half(module, value) for value in values)
 
 
@@ -212,7 +212,7 @@ def _section(module: ModuleNames, name: str, node: ast.Dict) -> Iterator[Declara
 def _is_passed_on(module: ModuleNames, node: ast.expr) -> bool:
     """Whether a value is a parameter, or the dtype of another value: ``{"dtype": dtype}``, ``{"dtype": x.dtype}``."""
     if isinstance(node, ast.Name):
-        return any(isinstance(item.node, ast.arg) for item in module.scope_of(node).lookup(node.id))
+        return any(isinstance(item.node, ast.arg) for item in module.bindings_of(node))
     chain = attribute_chain(node) or []
     return chain[-1:] == ["dtype"] and SETTINGS.isdisjoint(words_of(" ".join(chain)))
 

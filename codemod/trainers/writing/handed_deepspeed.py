@@ -71,7 +71,7 @@ def _is_unknown(project: Project, module: ModuleNames, value: ast.expr) -> bool:
     if isinstance(value, ast.Attribute):
         found = declared_options(project, module, value.attr)
         return not found or any(_is_unknown(project, item.module, item.default) for item in found if item.default)
-    bindings = module.scope_of(value).lookup(value.id) if isinstance(value, ast.Name) else ()
+    bindings = module.bindings_of(value)
     return not bindings or any(not isinstance(item.value, ast.Constant | ast.Dict) for item in bindings)
 
 

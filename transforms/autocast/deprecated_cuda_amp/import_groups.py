@@ -41,7 +41,7 @@ def groups_of(project: Project, module: ModuleNames, uses: Sequence[Use]) -> Ite
     """The groups of one file that hold a deprecated use, with the edits that rewrite them (or why none can)."""
     joined: dict[tuple[object, str], Group] = {}
     for use in uses:
-        bindings = module.scope_of(use.root).lookup(use.root.id)
+        bindings = module.bindings_of(use.root)
         origin = bindings[0].qualified or "" if bindings else "*"
         if _stands_alone(origin):
             yield from _planned(project, Group(module, [use], origin, bindings))

@@ -22,7 +22,6 @@ from ....codemod.torch.dtypes import Unknown
 
 WORDS = ("batch_first", "TransformerEncoderLayer")
 """A file without these builds no encoder that has its batch first, unless through a class of the project."""
-"""Nor does one without these."""
 PREFIXES = ("torch.nn.", "torch.nn.modules.", "torch.nn.modules.transformer.")
 LAYER, ENCODER, TRANSFORMER = "TransformerEncoderLayer", "TransformerEncoder", "Transformer"
 _HEAD = ("d_model", "nhead")
@@ -232,7 +231,7 @@ def _third(module: ModuleNames, call: ast.Call) -> ast.expr | None:
 
 def _is_optional(module: ModuleNames, node: ast.expr) -> bool:
     """Whether a mask is a parameter that may be left out."""
-    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    bindings = module.bindings_of(node)
     defaults = [default_of(binding) for binding in bindings if binding.kind == "parameter"]
     return bool(defaults) and len(defaults) == len(bindings) and all(item is not None for item in defaults)
 

@@ -115,7 +115,7 @@ def _unless_for_gpus(project: Project, scope: Scope, setting: Setting, devices: 
 
 def _shown(module: ModuleNames, node: ast.expr) -> ast.expr:
     """Where the precision is decided: the value of the variable that is passed, or what is passed."""
-    bindings = reaching(module, module.scope_of(node).lookup(node.id), node) if isinstance(node, ast.Name) else []
+    bindings = reaching(module, module.bindings_of(node), node) if isinstance(node, ast.Name) else []
     value = bindings[0].value if len(bindings) == 1 else None
     return value if value is not None and module.scope_of(value) is module.scope_of(node) else node
 

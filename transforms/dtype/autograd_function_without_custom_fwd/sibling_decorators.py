@@ -39,7 +39,7 @@ def _import_of(project: Project, module: ModuleNames, func: ast.expr, name: str)
     """The import that binds ``name`` beside the plain name ``func``; empty where it is bound, None where none is."""
     if module.module_scope.lookup(name):
         return []
-    bindings = module.scope_of(func).lookup(func.id) if isinstance(func, ast.Name) else []
+    bindings = module.bindings_of(func)
     if len(bindings) != 1 or not isinstance(bindings[0].node, ast.ImportFrom):
         return None
     statement, qualified = bindings[0].node, bindings[0].qualified or ""

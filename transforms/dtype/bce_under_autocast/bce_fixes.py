@@ -11,7 +11,7 @@ from ....codemod.proof.proving import proved
 from ....codemod.proof.verdicts import Trusted
 from ....codemod.purpose.entered import Inside
 from ....codemod.python.arguments import argument, hides_arguments, receiver_of
-from ....codemod.python.bindings import only_value
+from ....codemod.python.bindings import only_target, only_value
 from ....codemod.python.names import ModuleNames, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.tables.operations import operation
@@ -205,7 +205,7 @@ def _sigmoid(project: Project, module: ModuleNames, node: ast.expr) -> tuple[ast
     if isinstance(node, ast.Name):
         value = only_value(module, node)
         own = [item for item in module.name_loads.get(node.id, []) if module.scope_of(item) is module.scope_of(node)]
-        alone = len(own) == 1 and len(module.scope_of(node).lookup(node.id)) == 1
+        alone = len(own) == 1 and len(module.bindings_of(node)) == 1
         return _sigmoid(project, module, value) if isinstance(value, ast.Call) and alone else None
     if not isinstance(node, ast.Call) or node.keywords:
         return None
@@ -239,7 +239,7 @@ def _renamed(project: Project, module: ModuleNames, func: ast.expr, old: str, ne
 def _is_used_once(module: ModuleNames, birth: ast.Call) -> bool:
     """``criterion = nn.BCELoss()``, read in one place."""
     parent = module.parents.get(birth)
-    target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
+    target = only_target(parent)
     if isinstance(target, ast.Name):
         return len(module.name_loads.get(target.id, [])) == 1
     return isinstance(target, ast.Attribute) and len(module.attribute_loads.get(target.attr, [])) == 1

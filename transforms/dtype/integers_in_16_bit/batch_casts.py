@@ -146,7 +146,7 @@ def _integer_entry(module: ModuleNames, node: ast.AST, table: ast.expr) -> tuple
 
 
 def _tokenized(module: ModuleNames, table: ast.expr) -> tuple[str, ast.AST] | None:
-    bindings = module.scope_of(table).lookup(table.id) if isinstance(table, ast.Name) else []
+    bindings = module.bindings_of(table)
     for binding in bindings:
         value: ast.expr | None = binding.value
         while isinstance(value, ast.Call):

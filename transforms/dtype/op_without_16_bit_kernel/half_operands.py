@@ -167,7 +167,7 @@ def _parameter_of(module: ModuleNames, function: FunctionNode, node: ast.expr) -
     """The parameter that ``node`` is, where nothing gave it another value."""
     if not isinstance(node, ast.Name) or node.id not in {item.arg for item in parameters_of(function)}:
         return None
-    bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
+    bindings = reaching(module, module.bindings_of(node), node)
     return node.id if all(item.kind == "parameter" for item in bindings) else None
 
 

@@ -19,7 +19,7 @@ def is_of_python(module: ModuleNames, func: ast.expr, qualified: str) -> bool:
     """Whether it is a function of Python itself, not another one of its name."""
     if qualified:
         return qualified.partition(".")[0] in OF_PYTHON
-    return isinstance(func, ast.Name) and func.id in BUILTINS and not module.scope_of(func).lookup(func.id)
+    return isinstance(func, ast.Name) and func.id in BUILTINS and not module.bindings_of(func)
 
 
 def is_replaced(target: FunctionTarget) -> bool:

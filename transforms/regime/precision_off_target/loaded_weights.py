@@ -90,7 +90,7 @@ def _left_to_unsloth(project: Project, trained: set[ModuleNames]) -> Iterator[Mo
 
 def _written(module: ModuleNames, node: ast.expr) -> ast.expr:
     """Where a value stands: ``node``, or what the only binding of a variable gives it."""
-    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    bindings = module.bindings_of(node)
     value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
     return value if value is not None else node
 

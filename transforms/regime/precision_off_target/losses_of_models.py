@@ -48,6 +48,6 @@ def _scaled(project: Project) -> dict[str, list[ast.AST | None]]:
 def _calls_behind(module: ModuleNames, node: ast.expr) -> Iterator[ast.Call]:
     """The calls in an expression, and in what its variables are given."""
     for part in ast.walk(node):
-        bindings = module.scope_of(part).lookup(part.id) if isinstance(part, ast.Name) else ()
+        bindings = module.bindings_of(part)
         for value in (part, *(item.value for item in bindings if item.value is not None)):
             yield from (inner for inner in ast.walk(value) if isinstance(inner, ast.Call))

@@ -97,7 +97,7 @@ def _mentions(project: Project, module: ModuleNames, function: FunctionNode) -> 
 
 def _may_be(module: ModuleNames, node: ast.Name, function: FunctionNode) -> bool:
     """Whether a name means the function, and no variable that is called the same."""
-    bound = module.scope_of(node).lookup(node.id)
+    bound = module.bindings_of(node)
     return not bound or any(item.kind == "import" or item.node is function for item in bound)
 
 

@@ -44,7 +44,7 @@ class Stores:
         if isinstance(node, ast.BinOp):
             return self.is_array(module, node.left) or self.is_array(module, node.right)
         given = list(_made(module, node)) if isinstance(node, ast.Name | ast.Attribute) else []
-        bound = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+        bound = module.bindings_of(node)
         if bound and all(isinstance(item.value, ast.Call) and _is_drawn(module, item.value) for item in bound):
             return False
         made = [node, *given]

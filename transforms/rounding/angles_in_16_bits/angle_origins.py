@@ -110,7 +110,7 @@ def _sources(module: ModuleNames, node: ast.expr) -> Iterator[ast.expr]:
     if len(scaled) == 1:
         yield from scaled
     elif isinstance(node, ast.Name):
-        bindings = [item for item in module.scope_of(node).lookup(node.id) if item.value is not None]
+        bindings = [item for item in module.bindings_of(node) if item.value is not None]
         yield from (item.value for item in bindings[:3] if item.kind == "assign" and item.value is not None)
     elif isinstance(node, ast.Subscript):
         yield node.value

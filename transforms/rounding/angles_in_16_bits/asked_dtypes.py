@@ -48,7 +48,7 @@ def cast_to_activations(project: Project, module: ModuleNames, origin: Origin) -
 def is_of_power(module: ModuleNames, origin: Origin) -> bool:
     """Whether a factor is ``1.0 / 10000**exponents``, in place or in a variable, with no cast behind it; no ``@``."""
     names = [item for item in origin.factors if isinstance(item, ast.Name)]
-    held = [each.value for item in names for each in module.scope_of(item).lookup(item.id)]
+    held = [each.value for item in names for each in module.bindings_of(item)]
     plain = isinstance(origin.node, ast.BinOp) and not isinstance(origin.node.op, ast.MatMult)
     values = [item for item in (*origin.factors, *held) if plain and isinstance(item, ast.BinOp)]
     return any(isinstance(node, ast.Pow) for value in values for node in ast.walk(value))
@@ -73,7 +73,7 @@ def _asked(module: ModuleNames, factor: ast.expr) -> Iterator[ast.expr]:
 def _is_activation(module: ModuleNames, node: ast.expr) -> bool:
     if not isinstance(node, ast.Name) or name_parts(node) & (MEANING | INTEGERS):
         return False
-    bindings = module.scope_of(node).lookup(node.id)
+    bindings = module.bindings_of(node)
     return any(item.kind == "parameter" for item in bindings)
 
 
@@ -89,7 +89,7 @@ def cast_by_caller(project: Project, module: ModuleNames, origin: Origin) -> Hal
 
 
 def _passed(project: Project, module: ModuleNames, node: ast.Name, hops: int, asked: Asked) -> Half | None:
-    bindings = module.scope_of(node).lookup(node.id)
+    bindings = module.bindings_of(node)
     function = module.scope_of(node).function.node
     parameter = next((item for item in bindings if item.kind == "parameter" and item.scope.node is function), None)
     if parameter is None or hops >= MAX_HOPS or not isinstance(function, FunctionNode):

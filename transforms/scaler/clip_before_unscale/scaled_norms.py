@@ -37,7 +37,7 @@ def norms_of(project: Project, step: ScalerStep) -> Iterator[Clip]:
 
 
 def _is_norm(module: ModuleNames, call: ast.Call) -> bool:
-    method = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "norm" else None
+    method = receiver_of(call, "norm")
     measured = call.args[0] if module.qualified(call.func) in NORMS and call.args else method
     while isinstance(measured, ast.Call) and isinstance(measured.func, ast.Attribute) and not measured.args:
         measured = measured.func.value  # p.grad.detach().norm()
@@ -70,7 +70,7 @@ def clipping_hooks(scaler: Scaler) -> Iterator[tuple[ModuleNames, ast.Call]]:
 def _clamps(module: ModuleNames, hook: ast.expr) -> bool:
     function: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef | None
     if isinstance(hook, ast.Name):
-        functions = [item.node for item in module.scope_of(hook).lookup(hook.id) if isinstance(item.node, FunctionNode)]
+        functions = [item.node for item in module.bindings_of(hook) if isinstance(item.node, FunctionNode)]
         last = functions[0].body[-1] if len(functions) == 1 else None
         result, function = (last.value if isinstance(last, ast.Return) else None), functions[0] if functions else None
     else:
@@ -78,6 +78,6 @@ def _clamps(module: ModuleNames, hook: ast.expr) -> bool:
     parameters = parameters_of(function) if function is not None else []
     if not parameters or not isinstance(result, ast.Call):
         return False
-    method = result.func.value if isinstance(result.func, ast.Attribute) and result.func.attr in METHODS else None
+    method = receiver_of(result, *METHODS)
     clamped = result.args[0] if module.qualified(result.func) in CLAMPS and result.args else method
     return isinstance(clamped, ast.Name) and clamped.id == parameters[0].arg

@@ -85,7 +85,7 @@ def _tables(module: ModuleNames, node: ast.expr) -> list[ast.Dict]:
     if isinstance(node, ast.Dict):
         return [node]
     if isinstance(node, ast.Name):
-        bindings = module.scope_of(node).lookup(node.id)
+        bindings = module.bindings_of(node)
         return [item.value for item in bindings if isinstance(item.value, ast.Dict)]
     return []
 

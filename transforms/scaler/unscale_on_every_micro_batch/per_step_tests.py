@@ -56,7 +56,7 @@ def _asks_the_batch(project: Project, step: ScalerStep, call: ast.Call, losses: 
 
 
 def _is_per_step(project: Project, step: ScalerStep, node: ast.Name, depth: int) -> bool:
-    bindings = step.module.scope_of(node).lookup(node.id)
+    bindings = step.module.bindings_of(node)
     if not bindings or function_of(step.module, node) is not bindings[0].scope.node:
         return False
     if all(item.kind == "parameter" for item in bindings):

@@ -91,7 +91,7 @@ def _asked(node: ast.Compare) -> str | None:
 def _is_string(module: ModuleNames, node: ast.expr) -> bool:
     """Whether an expression is certainly a string, so that ``in`` looks for a part of it."""
     if isinstance(node, ast.Name):
-        bindings = module.scope_of(node).lookup(node.id)
+        bindings = module.bindings_of(node)
         declared = bindings[0].node if len(bindings) == 1 else None
         if isinstance(declared, ast.arg):
             annotation = ast.unparse(declared.annotation) if declared.annotation is not None else ""

@@ -32,7 +32,7 @@ def device_with_string(project: Project, module: ModuleNames) -> Iterator[Draft]
 def _is_device(project: Project, module: ModuleNames, node: ast.expr) -> bool:
     """Whether it is an object in each run, and of a GPU in some; what only an annotation says may be a string."""
     found = devices_of(project, module, node)
-    bound = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    bound = module.bindings_of(node)
     is_told = all(item.kind for item in found) or not any(getattr(item.node, "annotation", None) for item in bound)
     kinds = {item.kind for item in found if item.form == "object"}
     return is_told and all(item.form == "object" for item in found) and not kinds.isdisjoint((CUDA, OPEN, ""))

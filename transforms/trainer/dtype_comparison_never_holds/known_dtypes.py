@@ -81,9 +81,9 @@ def _is_dtype(project: Project, module: ModuleNames, node: ast.expr) -> bool:
         return resolve(project, module, node.func) == "torch.get_default_dtype"
     if isinstance(node, ast.Attribute) and node.attr == "dtype":
         return _is_tensor(project, module, node.value)
-    if not isinstance(node, ast.Name) or not module.scope_of(node).lookup(node.id):
+    if not isinstance(node, ast.Name) or not module.bindings_of(node):
         return False
-    if any(item.kind == "parameter" for item in module.scope_of(node).lookup(node.id)):
+    if any(item.kind == "parameter" for item in module.bindings_of(node)):
         return False
     found = constants_of(project, module, node)
     return bool(found) and all(isinstance(value, Dtype) for value in found)
@@ -118,7 +118,7 @@ def _makes_tensor(project: Project, module: ModuleNames, node: ast.Call) -> bool
 
 
 def _is_tensor_name(project: Project, module: ModuleNames, node: ast.Name) -> bool:
-    bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
+    bindings = reaching(module, module.bindings_of(node), node)
     return bool(bindings) and all(_binds_tensor(project, module, binding) for binding in bindings)
 
 

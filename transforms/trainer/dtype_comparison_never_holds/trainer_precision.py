@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ....codemod.model import Draft, Fix
 from ....codemod.python.creations import creations_of
 from ....codemod.python.functions import all_bases
-from ....codemod.python.names import ModuleNames, modules_with, resolve
+from ....codemod.python.names import ModuleNames, last_name, modules_with, resolve
 from ....codemod.releases.pins import allowed, certainly_has
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LIGHTNING
@@ -79,7 +79,7 @@ def _gives_new_name(project: Project) -> bool:
 
 
 def _is_trainer(project: Project, module: ModuleNames, node: ast.expr) -> bool:
-    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    name = last_name(node)
     owner = module.scope_of(node).enclosing_class
     if name == "trainer" and owner is not None:
         bases = [resolve(project, *base) or "" for base in all_bases(project, module, owner)]

@@ -174,7 +174,7 @@ def _is_namespace(node: ast.expr) -> bool:
 
 def _is_other(project: Project, module: ModuleNames, node: ast.expr) -> bool:
     """Whether something that has such a name is certainly no namespace: ``training_args = TrainingArguments(...)``."""
-    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    bindings = module.bindings_of(node)
     if len(bindings) == 1 and bindings[0].kind == "parameter" and isinstance(bindings[0].scope.node, FunctionNode):
         sites = callers_of(project, module, bindings[0].scope.node).sites
         passed = [site.target.arguments(site.call).get(bindings[0].name) for site in sites]
