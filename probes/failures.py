@@ -1,13 +1,15 @@
 """Failures as data: what torch, a driver or the operating system says, which class that is, and what to do.
 
-The first pattern that matches wins. Sentences are for the person in front of the machine.
+``failures.txt`` holds them; the first one that matches wins.
 """
 
 from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from .step import StepFailure
 
@@ -24,121 +26,14 @@ class FailurePattern:
     sticky: bool = False
 
 
-PATTERNS = (
-    FailurePattern(
-        "no-torch",
-        r"ModuleNotFoundError: (?:No module named 'torch'|import of torch halted)",
-        "PyTorch is not installed for this Python; install it (https://pytorch.org/get-started/locally) into the "
-        "environment that runs precfix, or run `python -m precfix.codemod probe` with the Python that has it",
-    ),
-    FailurePattern(
-        "broken-torch",
-        r"^(?:ImportError|ModuleNotFoundError|OSError|AttributeError at import)\b",
-        "PyTorch is installed but cannot be imported; reinstall it so that its libraries fit together",
-    ),
-    FailurePattern(
-        "cpu-only-build",
-        r"not compiled with (?:CUDA|XPU|MPS) enabled|not linked with support for (?:cuda|xpu|mps)",
-        "this PyTorch is a CPU-only build; install the build for your accelerator from "
-        "https://pytorch.org/get-started/locally",
-    ),
-    FailurePattern(
-        "no-driver",
-        r"Found no NVIDIA driver|HIP driver .*not (?:found|loaded)|libcuda\.so.*cannot open|cudaErrorStubLibrary",
-        "no GPU driver was found; install one, or start the container with the GPU (`--gpus all`)",
-    ),
-    FailurePattern(
-        "driver-too-old",
-        r"driver on your system is too old|CUDA driver version is insufficient|cudaErrorInsufficientDriver",
-        "the GPU driver is older than this PyTorch's CUDA; update the driver, or install a PyTorch that was built for "
-        "an older CUDA",
-    ),
-    FailurePattern(
-        "driver-mismatch",
-        r"forward compatibility was attempted|Error 80[34]\b|system has unsupported display driver|"
-        r"Driver/library version mismatch|cudaErrorCompatNotSupportedOnDevice",
-        "driver and CUDA libraries do not fit; reboot after a driver update, and take `cuda-compat` out of "
-        "LD_LIBRARY_PATH",
-    ),
-    FailurePattern(
-        "no-kernel-image",
-        r"no kernel image is available|invalid device function|NoBinaryForGpu|"
-        r"is not compatible with the current PyTorch installation",
-        "this PyTorch has no code for this GPU's architecture; install a build that lists it in "
-        "torch.cuda.get_arch_list()",
-    ),
-    FailurePattern(
-        "device-busy",
-        r"devices?(?:\(s\))? (?:is/are|are|is) busy or unavailable|cudaErrorDevicesUnavailable",
-        "another process holds the GPU exclusively; end it, or look for a free device with `nvidia-smi`",
-    ),
-    FailurePattern(
-        "bad-ordinal",
-        r"invalid device ordinal|hipErrorInvalidDevice|device ordinal .* out of range|Invalid device id",
-        "there is no device with this number; look at CUDA_VISIBLE_DEVICES and at `precfix probe --device all`",
-    ),
-    FailurePattern(
-        "no-device",
-        r"no CUDA-capable device|No CUDA GPUs are available|No HIP GPUs are available|no ROCm-capable device|"
-        r"No XPU devices are available|cudaErrorNoDevice",
-        "the driver shows no GPU to this process; look at CUDA_VISIBLE_DEVICES, the scheduler's request and the "
-        "container's options",
-    ),
-    FailurePattern(
-        "device-lost",
-        r"uncorrectable ECC|GPU is lost|fallen off the bus|device lost|cudaErrorSystemNotReady|Error 802\b",
-        "the GPU itself reports a fault; reset or replace it, or wait until its fabric manager is up, before training",
-        sticky=True,
-    ),
-    FailurePattern(
-        "out-of-memory",
-        r"OutOfMemoryError|out of memory|MemoryError|can't allocate memory|[Cc]annot allocate memory|"
-        r"not enough memory|_STATUS_ALLOC_FAILED|Invalid buffer size|Storage size .* overflow",
-        "there is not enough free memory; end other processes on the device, or take smaller batches",
-    ),
-    FailurePattern(
-        "illegal-access",
-        r"illegal memory access|misaligned address|illegal instruction was encountered|unspecified launch failure|"
-        r"device-side assert|Memory access fault by GPU|cudaErrorLaunchFailure",
-        "a GPU kernel went wrong; keep this operation out of the 16-bit regime, and update PyTorch",
-        sticky=True,
-    ),
-    FailurePattern(
-        "cublas-failed",
-        r"CUBLAS_STATUS_\w+|HIPBLAS_STATUS_\w+|rocblas_status_\w+",
-        "the matrix library refuses this dtype or cannot start; use another dtype, and check the CUDA libraries in "
-        "LD_LIBRARY_PATH",
-    ),
-    FailurePattern(
-        "cudnn-failed",
-        r"CUDNN_STATUS_\w+|cuDNN error|miopenStatus\w+|Unable to find an engine",
-        "the convolution library refuses this dtype or cannot start; use another dtype, and check the cuDNN in "
-        "LD_LIBRARY_PATH",
-    ),
-    FailurePattern(
-        "no-bfloat16",
-        r"does not support bfloat16|BFloat16 is (?:only|not) supported on|bf(?:loat)?16 is only supported on",
-        "this device has no bfloat16; use float16 with a GradScaler",
-    ),
-    FailurePattern(
-        "scaler-refuses-bf16",
-        r"_amp_foreach_non_finite_check_and_unscale\w*\"? not implemented for 'BFloat16'",
-        "GradScaler cannot unscale bfloat16 gradients; bfloat16 needs no scaler, leave it out",
-    ),
-    FailurePattern(
-        "not-implemented",
-        r"not implemented for '|^NotImplementedError\b|Could not run 'aten::|Unsupported dtype|unsupported ScalarType|"
-        r"Low precision dtypes not supported|must be either float or double|doesn't support tensors of type|"
-        r"Expected both inputs to be Half, Float or Double|only supported for half, float",
-        "there is no kernel for this dtype; compute it in float32: `x.float()`, or a region of autocast(enabled=False)",
-    ),
-    FailurePattern(
-        "dtype-mismatch",
-        r"same (?:dtype|scalar type|type)|expected (?:scalar type|dtype)|Found dtype|should be the same|"
-        r"Expected out tensor to have dtype|dtypes? match|source and destination dtypes|mixed dtype",
-        "two dtypes meet that this operation does not mix; cast one of them",
-    ),
-)
+def _patterns() -> Iterator[FailurePattern]:
+    text = (Path(__file__).parent / "failures.txt").read_text("utf-8")
+    for block in text.split("\n\n")[1:]:
+        name, shown, sentence = block.splitlines()
+        yield FailurePattern(name.removesuffix(" sticky"), shown, sentence, name.endswith(" sticky"))
+
+
+PATTERNS = tuple(_patterns())
 _COMPILED = tuple((pattern, re.compile(pattern.text)) for pattern in PATTERNS)
 
 SIGNALS = {
