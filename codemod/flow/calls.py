@@ -8,10 +8,10 @@ from functools import reduce
 
 from ..python.functions import called_function, class_of
 from ..torch.api import LOADERS, SAME_COMPUTATION
+from ..torch.dtypes import BF16, Dtype
 from ..torch.tables.libraries import CALLERS, DEQUANTIZERS, LAYER_CLASSES, SCHEDULER_METHODS
 from ..torch.tables.operations import operation
 from .alternatives import CHOSEN
-from .arrays import array_made, array_of
 from .bases import is_super, of_base
 from .call_dtypes import Named, moved
 from .classes import ProjectClass, TorchLayer
@@ -21,6 +21,7 @@ from .frame import Application, Frame, place_of
 from .lattice import (
     ARRAY_VALUE,
     BEGINNING,
+    FLOATING,
     NUMBER_VALUE,
     UNKNOWN_VALUE,
     Alternatives,
@@ -51,6 +52,7 @@ CONVERTERS = ("prepare", "prepare_model", "setup_module")
 CASTS_OF_TYPES = ("typing.cast", "typing_extensions.cast")
 LEGACY_TENSORS = ("torch.Tensor", "torch.FloatTensor")
 """Constructors that make float32 of any data."""
+OF_ONE_DTYPE = ("zeros", "ones", "full", "empty", "array", "asarray", "zeros_like", "ones_like", "stack", "fromfile")
 
 
 def call(frame: Frame, node: ast.Call, receiver: Value | None, positional: list[NodeValue], named: Named) -> Value:
@@ -287,3 +289,23 @@ def _other_call(
             )
         return ARRAY_VALUE
     return array_made(frame, node, named) if (qualified or "").startswith("numpy.") else result_of(frame, node)
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def array_made(frame: Frame, node: ast.Call, named: Named) -> Value:
+    """``np.zeros(shape, dtype=np.float32)``."""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    given = next((item for key, item, _ in named if key == "dtype"), None)
+    return array_of(frame, node, given) if given is not None and name in OF_ONE_DTYPE else ARRAY_VALUE
+
+
+def array_of(frame: Frame, node: ast.Call, dtype: ast.expr) -> Value:
+    """``array.astype(np.float32)``, ``array.astype("float32")``."""
+    name = dtype.value if isinstance(dtype, ast.Constant) else frame.analysis.qualified(frame.module, dtype)
+    found = Dtype(str(name).removeprefix("numpy."))
+    if found not in FLOATING or found == BF16:
+        return ARRAY_VALUE
+    source = frame.source(node, f"this array is {found.name}")
+    return Value(Kind.ARRAY, (Atom(found, made=Made.FACTORY, source=source),))

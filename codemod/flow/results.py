@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
-from ..python.names import attribute_chain
+from ..python.functions import class_of, method_of
+from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain
+from ..source.facts import memo
+from ..source.project import Project
+from ..torch.api import NARROWING
 from ..torch.dtypes import HALVES, Dtype
 from ..torch.tables.libraries import MODEL_WORDS, OUTPUT_ATTRIBUTES
 from .classes import ProjectClass
-from .endings import may_end_wide
 from .frame import Autocasting, Frame
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Role, Source, Value, as_floating
 from .prepared import may_be_prepared
@@ -18,6 +22,9 @@ BY_WEIGHTS = "result of the weights of"
 FORWARD = {"forward", "encode", "decode", "__call__", "encode_image", "encode_text"}
 """Methods by which code applies a model."""
 MODULE_METHODS = ("eval", "train", "parameters", "named_parameters", "state_dict", "load_state_dict", "requires_grad_")
+WIDE = ("float", "float32", "double", "float64", "upcast", "autocast")
+MAX_CLASSES = 60
+"""Models that are made of more classes than this are not judged."""
 
 
 def result_of(frame: Frame, node: ast.Call) -> Value:
@@ -80,3 +87,51 @@ def _is_model(frame: Frame, node: ast.expr) -> bool:
 def _has(frame: Frame, chain: list[str], method: str) -> bool:
     """``x.eval()``, ``x.parameters()``: what only modules have."""
     return any(attribute_chain(node.value) == chain for node in frame.module.attribute_loads.get(method, []))
+
+
+@memo
+def may_end_wide(project: Project, found: ProjectClass) -> bool:
+    """Whether some ``forward`` of the class, or of the project's classes it builds, may give float32."""
+    seen, waiting = {found.scope}, [found]
+    while waiting:
+        current = waiting.pop()
+        target = method_of(project, current.module, current.scope, "forward")
+        if target is not None and _gives_wide(target.node):
+            return True
+        for module, scope in _built(project, current):
+            if scope not in seen:
+                seen.add(scope)
+                waiting.append(ProjectClass(module, scope))
+        if len(seen) > MAX_CLASSES:
+            return True
+    return False
+
+
+def _built(project: Project, found: ProjectClass) -> Iterator[tuple[ModuleNames, Scope]]:
+    """The classes of the project whose objects the constructor makes."""
+    target = method_of(project, found.module, found.scope, "__init__")
+    for node in ast.walk(target.node) if target is not None else ():
+        if target is not None and isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            made = class_of(project, target.module, node.func)
+            if made is not None:
+                yield made
+
+
+def _gives_wide(function: FunctionNode) -> bool:
+    """Whether float32 is asked for in a function, and a ``return`` of it does not cast back."""
+    if not any(_word(node) in WIDE for node in ast.walk(function)):
+        return False
+    returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
+    return not returned or not all(_casts_back(value) for value in returned)
+
+
+def _word(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else node.arg or "" if isinstance(node, ast.keyword) else ""
+
+
+def _casts_back(value: ast.expr) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr in NARROWING for node in ast.walk(value)) and not any(
+        _word(node) in WIDE for node in ast.walk(value)
+    )

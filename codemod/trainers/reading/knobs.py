@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
+from ...model import Edit, EditRefused, ReplaceText
 from ...python.names import ModuleNames
 from ...python.paths import name_parts
 from ...python.precision_words import CHOOSING
@@ -20,7 +22,6 @@ from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Given, Scenario, 
 from ...torch.machine_tests import tells_of_bf16
 from .links import sources
 from .picked_words import FULL, TWINS, module_of, spelling
-from .rival_switches import beside_rivals
 from .source import Source
 
 SPEAKING = frozenset({*CHOOSING, "amp", "mixed", "autocast"})
@@ -186,3 +187,42 @@ def _key(question: Trace[Key], module: ModuleNames, node: ast.expr) -> tuple[Key
 
 TORCH_KEYS: Domain[Key] = Domain(_key, lambda *_gap: ())
 """The names under which a dtype is looked up in torch, however it comes to the place that is asked about."""
+
+
+def beside_rivals(found: Iterable[Source], rivals: Sequence[tuple[Source, ...]]) -> Iterator[Source]:
+    """The sources of a switch, each with what it takes to switch it on where others may be on."""
+    on = [source for sources in rivals for source in sources if source.value is True]
+    is_known = all(rivals)
+    for source in found:
+        if source.value is not False:
+            yield source
+            continue
+        beside = [other for other in on if source.kind != "flag" or line_of(other) == line_of(source)]
+        if not beside and is_known:
+            yield source
+        elif len(beside) == 1 and is_known and _is_bare(beside[0]) and source.flag:
+            yield replace(source, span=beside[0].span, respelling=partial(_exchanged, beside[0], source.flag))
+        else:
+            yield replace(source, respelling=_refused)
+
+
+def line_of(source: Source) -> tuple[str, int]:
+    """The file and the row of the command line that a flag stands on, or is missing from."""
+    config, entry = source.config, source.entry
+    if config is None or entry is None or entry.call is None:
+        return source.path, source.span.row
+    return source.path, config.document.position(config.text.commands[entry.call].start)[0]
+
+
+def _is_bare(source: Source) -> bool:
+    return source.kind == "flag" and source.entry is not None and not source.text
+
+
+def _exchanged(other: Source, flag: str, value: Constant) -> Edit:
+    if value is not True or other.config is None or other.entry is None:
+        raise EditRefused(f"{other.key} is on")
+    return other.config.edit(ReplaceText(other.entry.key_start, other.entry.key_end, flag))
+
+
+def _refused(_value: Constant) -> Edit:
+    raise EditRefused("another switch decides as well")

@@ -12,15 +12,14 @@ from ...formats.text import CommandLine, Entry
 from ...model import Edit, EditRefused, ReplaceText, Span
 from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules
-from ...python.names import ModuleNames
+from ...python.names import ModuleNames, names_of
 from ...python.options import Option
 from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.dtypes import Constant
 from .configs import ConfigFile, config_files, opened
-from .notebook_variables import python_values
 from .program_files import LAUNCHING, file_named, script_of
-from .source import Source, entry_source
+from .source import Source, entry_source, literal_source
 from .truth_words import other_word, truth_of
 
 SOURCED = re.compile(r"^[ \t]*(?:source|\.)[ \t]+([^;&|#\n]+)", re.MULTILINE)
@@ -233,3 +232,22 @@ def _added(config: ConfigFile, command: CommandLine, entries: list[Entry], optio
     if command.script not in command.written or end < len(command.script) or text[end : end + 1].strip(" \t\r\n;&|\\)"):
         raise EditRefused("the script is not written plainly there")
     return config.edit(ReplaceText(end, end, f" {flag}"))
+
+
+# --- variables of notebooks -------------------------------------------------------------------------------------------
+
+
+def python_values(project: Project, config: ConfigFile, name: str) -> Iterator[Source]:
+    """The literals of a variable of Python that a command line sees, if these are all that it gets.
+
+    A shell's own cells (``%%bash``) see none.
+    """
+    start = config.within[0] if config.within is not None else 0
+    if config.kind != "notebook" or config.document.text.startswith("%%", start):
+        return
+    module = names_of(project, config.document)
+    bindings = module.module_scope.bindings.get(name, ())
+    values = [binding.value if binding.kind == "assign" else None for binding in bindings]
+    found = [literal_source("variable", module, value, name) for value in values if value is not None]
+    known = [replace(source, config=config) for source in found if source is not None]
+    yield from known if len(known) == len(bindings) else ()
