@@ -44,7 +44,7 @@ from ....codemod.purpose.given import given_in_bf16, is_switched_off, may_be_on
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.functions import called_function
 from ....codemod.python.names import ModuleNames, last_name
-from ....codemod.python.paths import calls_of, exclusive, guard_facts, guards, loops, name_parts, position
+from ....codemod.python.paths import calls_of, exclusive, function_of, guard_facts, guards, loops, name_parts, position
 from ....codemod.python.precision_words import SCALING
 from ....codemod.source.project import Project
 from ....codemod.torch.clipping import Clip, calls_within, clips_of
@@ -117,7 +117,16 @@ def _scaled_by(project: Project, step: ScalerStep, clip: Clip) -> ast.Call | Non
     if _is_unscaled(project, step, call) or _is_behind_another_switch(step, call, (*scales, after[0])):
         return None
     start = position(scales[-1]) if scales else (0, 0)
+    if any(start < position(item) < position(call) for item in _of_others(project, step)):
+        return None
     return None if may_unscale(project, step, start, call) else after[0]
+
+
+def _of_others(project: Project, step: ScalerStep) -> list[ast.Call]:
+    """Where other scalers of the function scale or unscale: each has an optimizer of its own."""
+    others = (use for scaler in scalers(project) if scaler is not step.scaler for use in scaler.uses)
+    here = (use.call for use in others if use.module is step.module and use.kind in ("scale", "unscale_"))
+    return [call for call in here if call is not None and function_of(step.module, call) is step.function]
 
 
 def _is_too_late(step: ScalerStep, clip: Clip) -> bool:
@@ -188,7 +197,7 @@ def _is_behind_another_switch(step: ScalerStep, clip: ast.Call, scaled: Sequence
 
 def _has_plain_backward(project: Project, step: ScalerStep) -> bool:
     """Whether an unscaled ``backward()`` can run beside the scaled one: whose gradients are clipped is then open."""
-    scales = step.of("scale")
+    scales, others = step.of("scale"), set(_of_others(project, step))
     names = _scaled_names(step)
     is_program = isinstance(step.function, ast.Module)
     for node in calls_of(step.module, step.function) if is_program else ast.walk(step.function):
@@ -196,9 +205,7 @@ def _has_plain_backward(project: Project, step: ScalerStep) -> bool:
             continue
         receiver = node.func.value
         inner = set(ast.walk(receiver))
-        plain = (
-            node not in scales and not any(scale in inner for scale in scales) and ast.unparse(receiver) not in names
-        )
+        plain = node not in scales and inner.isdisjoint((*scales, *others)) and ast.unparse(receiver) not in names
         is_apart = bool(scales) and all(exclusive(step.module, node, scale) for scale in scales)
         if plain and not is_apart and not is_switched_off(project, step.module, node):
             return bool(scales) or not _is_scaled_elsewhere(node)
