@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from bisect import bisect_left
+from collections.abc import Collection
 
 from .names import Binding, ModuleNames, Scope, attribute_chain, defaults_in
 
@@ -56,8 +57,9 @@ def _above(
     """Of the bindings above a use those that it may see, and the last one that certainly runs."""
     kept: list[Binding] = []
     last: Binding | None = None
+    floor, tried = 0, set[ast.If]()
     for item in reversed(ordered):  # from the use upwards: what stands above the last certain one is not looked at
-        if last is not None and _line(item) < _line(last):
+        if (last is not None and _line(item) < _line(last)) or _line(item) < floor:
             break
         if len(kept) >= enough and _line(item) < _line(kept[enough - 1]):
             break
@@ -68,7 +70,28 @@ def _above(
             last = item
         elif last is None:
             kept.append(item)
+            choice = None if floor or is_elsewhere else _choice_around(module, item.node, around)
+            if choice is not None and choice not in tried:
+                tried.add(choice)
+                floor = choice.lineno if _binds_always([choice], {each.node for each in ordered}) else 0
     return (kept if last is None else [*(each for each in kept if _line(each) > _line(last)), last]), last
+
+
+def _choice_around(module: ModuleNames, node: ast.AST, around: set[ast.AST]) -> ast.If | None:
+    """The outermost ``if`` around a binding, where that certainly runs before the use."""
+    choice, above = module.parents.get(node), None
+    while isinstance(choice, ast.If) and choice not in around:
+        above, choice = choice, module.parents.get(choice)
+    return above if choice in around else None
+
+
+def _binds_always(block: list[ast.stmt], binds: Collection[ast.AST]) -> bool:
+    """Whether each branch of a choice gives the name another value: nothing above is seen below it."""
+    return any(
+        (item in binds and not isinstance(item, ast.AugAssign))
+        or (isinstance(item, ast.If) and _binds_always(item.body, binds) and _binds_always(item.orelse, binds))
+        for item in block
+    )
 
 
 def _in_order(bindings: list[Binding]) -> tuple[list[int], list[Binding]]:
