@@ -48,12 +48,20 @@ REACHED = {
         "import torch.nn as nn\n\nclass Net(nn.Module):\n    def reset_parameters(self):\n        here()\n\n"
         "def main():\n    fit(Net())\n"
     ),
+    "a method that transformers calls": (
+        "from transformers import PreTrainedModel\n\nclass Net(PreTrainedModel):\n    def get_encoder(self):\n"
+        "        here()\n\ndef main():\n    fit(Net())\n"
+    ),
     "a hook of a library's class that a base has": (
         "class Own(Base):\n    pass\n\nclass Net(Own):\n    def shared(self):\n        here()\n\n"
         "def main():\n    fit(Net())\n"
     ),
 }
 NOT_REACHED = {
+    "a method of a model of transformers that nobody calls": (
+        "from transformers.modeling_utils import PreTrainedModel\n\nclass Net(PreTrainedModel):\n"
+        "    def quantize(self):\n        here()\n\ndef main():\n    fit(Net())\n"
+    ),
     "a method of a module that nobody calls": (
         "from torch import nn\n\nclass Own(nn.Module):\n    pass\n\nclass Net(Own):\n"
         "    def shared(self):\n        here()\n\ndef main():\n    Net()(1)\n"

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 
 from ..python.callers import callers_of
-from ..python.functions import all_bases, bases_of, class_of
+from ..python.functions import all_bases, class_of
 from ..python.names import FunctionNode, ModuleNames, Scope, modules_with, resolve
 from ..python.paths import guards
 from ..source.documents import FileKind
@@ -46,6 +46,11 @@ CALLED_BY_TORCH = (
     ),
 )
 """Methods that torch calls of classes which stand on its own."""
+CALLED_BY_TRANSFORMERS = (
+    *("_", "get_", "set_", "prepare_", "resize_", "tie_", "gradient_", "enable_", "disable_", "init_", "can_", "is_"),
+    *("generate", "floating_point_ops", "num_parameters", "save_pretrained", "from_pretrained", "invert_", "post_init"),
+)
+"""How the names of methods begin that transformers calls of models."""
 
 WRAPPING = (
     *("torch.", "functools.", "contextlib.", "contextmanager", "asynccontextmanager", "dataclass", "total_ordering"),
@@ -75,7 +80,7 @@ def _is_reached(project: Project, module: ModuleNames, node: ast.AST, runs: Runs
         return True
     sites = [site for site in callers_of(project, module, function).sites if not is_test(site.module.document.path)]
     if not sites:
-        return project.memo(_is_named, (module, function, runs))
+        return project.memo(_is_named, (module, function, runs, len(way)))
     if any(_is_reached(project, site.module, site.call, runs, (*way, function)) for site in sites):
         return True
     return project.memo(_is_computed, (module, function, runs))
@@ -108,13 +113,13 @@ def _is_chosen(project: Project, test: ast.expr) -> bool:
     return len(words) < len(items) or "__main__" in words or any(project.memo(is_spelled, word) for word in words)
 
 
-def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs]) -> bool:
+def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs, int]) -> bool:
     """Whether code outside of tests reads the name of a function, or of its class where others call its method.
 
-    What is read only behind switches that are off is not used. A file that is no program is written for others, who may
-    call all of it, unless it is no package and the programs beside it do not use it.
+    What is read only behind switches that are off, or in what no run comes to, is not used. A file that is no program
+    is written for others, who may call all of it, unless it is no package and the programs beside it do not use it.
     """
-    module, function, runs = asked
+    module, function, runs, hops = asked
     if function.decorator_list and not _only_wraps(function):
         return True
     inner = module.scopes[function].parent
@@ -122,11 +127,12 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs]) -
         return function.name in module.name_loads
     names, owner = tuple(_names_of(project, module, function)), module.scopes[function].enclosing_class
     uses = [_uses(project, name, function) for name in names]
-    if any(project.memo(runs, use) for found in uses for use in found):
+    way = (function,) * (hops + 1)
+    if any(_is_reached(project, *use, runs, way) for found in uses for use in found):
         return True
     if not any(uses) and any(project.memo(is_spelled, name) for name in names):
         return True
-    if _is_taken_in(project, module, owner, names) or project.memo(_is_computed, asked):
+    if _is_taken_in(project, module, owner, names) or project.memo(_is_computed, asked[:3]):
         return True
     return not any(uses) and _is_for_others(project, module, function)
 
@@ -176,18 +182,20 @@ def _names_of(project: Project, module: ModuleNames, function: FunctionNode) -> 
 
 def _has_hooks(project: Project, module: ModuleNames, owner: Scope, function: FunctionNode) -> bool:
     """Whether a base of a class may call a method by its name: one of a library, or one of torch that knows it."""
-    if function.name in CALLED_BY_TORCH:
-        return bool(bases_of(owner))
-    return not all(
-        class_of(project, holder, base) is not None or _is_plain(project, holder, base)
+    return any(
+        class_of(project, holder, base) is None and _may_call(project, holder, base, function.name)
         for holder, base in all_bases(project, module, owner)
     )
 
 
-def _is_plain(project: Project, module: ModuleNames, base: ast.expr) -> bool:
-    """Whether it is a base of torch, or one of Python that calls nothing."""
-    name = resolve(project, module, base) or ast.unparse(base)
-    return name.startswith(("torch.nn.", "torch.autograd.", "torch.utils.data.")) or name in ("abc.ABC", "object")
+def _may_call(project: Project, module: ModuleNames, base: ast.expr, name: str) -> bool:
+    named = resolve(project, module, base) or ast.unparse(base)
+    if named in ("abc.ABC", "object"):
+        return False
+    of_model = named.startswith("transformers.") and named.endswith("PreTrainedModel")
+    if of_model or named.startswith(("torch.nn.", "torch.autograd.", "torch.utils.data.")):
+        return name in CALLED_BY_TORCH or (of_model and name.startswith(CALLED_BY_TRANSFORMERS))
+    return True
 
 
 def _is_handed_on(module: ModuleNames, load: ast.AST) -> bool:
