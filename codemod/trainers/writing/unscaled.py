@@ -7,15 +7,20 @@ from collections.abc import Iterable, Iterator
 
 from ...purpose.runs import starts_of
 from ...purpose.training import training_modules
+from ...python.arguments import receiver_of
+from ...python.creations import Creation, creations_of
 from ...python.names import FunctionNode, ModuleNames, names_of
 from ...python.paths import exclusive, function_of
+from ...python.scopes import last_name
 from ...source.project import Project
-from ...torch.raw_steps import steps_beside_scaler, steps_unprepared
 from ...torch.scalers import scalers
 from ...torch.unscaled_steps import names_scaling, scales_somehow
 from ..reading.scopes import Scope
 
 UNSCALED = "nothing is seen to scale the loss, which float16 needs: add a GradScaler to the training step first"
+PREPARING = ("prepare", "prepare_optimizer", "setup", "setup_optimizers")
+"""Methods of accelerate and Fabric that give an optimizer back which unscales its gradients."""
+OPTIMIZERS, OTHERS = "torch.optim.", ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")
 
 
 def would_be_unscaled(project: Project, scope: Scope, target: str) -> bool:
@@ -58,3 +63,35 @@ def _stepping(project: Project, module: ModuleNames) -> Iterator[ModuleNames]:
 
 def _scales(project: Project, module: ModuleNames) -> bool:
     return scales_somehow(project, module) or any(module in scaler.modules for scaler in scalers(project))
+
+
+def steps_beside_scaler(project: Project, module: ModuleNames) -> Iterator[ast.Call]:
+    """``optimizer.step()`` beside ``scaler.step(optimizer)``: it steps where the scaler skips a step."""
+    for use in (use for scaler in scalers(project) for use in scaler.uses_of("step") if use.module is module):
+        optimizer = ast.unparse(use.call.args[0]) if use.call is not None and use.call.args else ""
+        for call in _steps_near(module, use.node):
+            if ast.unparse(call.func) == f"{optimizer}.step" and not exclusive(module, call, use.node):
+                yield call
+
+
+def steps_unprepared(project: Project, module: ModuleNames) -> Iterator[ast.Call]:
+    """``optimizer.step()`` behind ``accelerator.backward(loss)``, of an optimizer that nothing has prepared."""
+    for backward in module.calls_by_name.get("backward", ()):
+        given = len(backward.args) == 1 and isinstance(backward.func, ast.Attribute)
+        for call in _steps_near(module, backward) if given else ():
+            if exclusive(module, call, backward):
+                continue
+            made = creations_of(project, module, receiver_of(call) or call.func)
+            if made and all(map(_is_of_torch, made)):
+                yield call
+
+
+def _steps_near(module: ModuleNames, node: ast.AST) -> Iterator[ast.Call]:
+    calls = module.calls_inside.get((function_of(module, node), "step"), ())
+    return (call for call in calls if isinstance(call.func, ast.Attribute) and not call.args)
+
+
+def _is_of_torch(made: Creation) -> bool:
+    name = made.module.qualified(made.call.func) or ""
+    is_optimizer = name.startswith(OPTIMIZERS) and not name.startswith(OTHERS)
+    return is_optimizer and not any(last_name(call.func) in PREPARING for call in made.through)

@@ -30,26 +30,48 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
 
+from ....codemod.flow.classes import ProjectClass, is_torch_module
 from ....codemod.flow.encounters import applications
-from ....codemod.flow.frame import Application, place_of
-from ....codemod.half.half_here import is_told_apart
-from ....codemod.model import Finding, Fix, Rule
+from ....codemod.flow.frame import Application, Autocasting, place_of
+from ....codemod.flow.lattice import Atom, Kind, Made, Role, Value
+from ....codemod.half.atom_places import atom_places, may_be_chosen, steps_can_run
+from ....codemod.half.half_here import Half, half_here, is_told_apart
+from ....codemod.model import Finding, Fix, Place, Rule
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.proof.verdicts import Trusted
+from ....codemod.purpose.entered import regions_around
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.proved_reach import can_run
+from ....codemod.purpose.runs import runs_around
+from ....codemod.python.arguments import argument
+from ....codemod.python.bindings import reaching
+from ....codemod.python.callers import callers_of
+from ....codemod.python.functions import FunctionTarget
+from ....codemod.python.names import FunctionNode, ModuleNames, parameters_of
+from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import FP16, Dtype
+from ....codemod.torch.dtypes import FP16, HALVES, Dtype
+from ....codemod.torch.entering_calls import sites_of
 from ....codemod.torch.imported import torch_at
 from ....codemod.torch.tables.kernels import WITHOUT_KERNELS
 from ....codemod.torch.tables.operations import operation
 from ..clashes import name_of
-from .half_operands import HalfOperand, Origin, half_operand
 from .kernel_gaps import INTERPOLATION, gaps, gaps_on, is_widened, odd_size, pins_of
 
 _CAST_BACK = ("first", "first-float", "promote", "promote-float", "softmax-like")
+MAX_STEPS = 2
+"""How many callers up a plain function is looked for in a forward pass."""
+_BEFORE_TRAINING = ("init", "reset", "load", "merge", "build", "export", "convert", "from_")
+_OUTSIDE = ("loss", "losses", "criterion", "metric", "metrics", "eval", "optim", "optimizer", "visualize", "viz")
+"""Words of files and classes whose code projects run outside of the region, or in float32, as often as not."""
+INTERPOLATION_IN_FLOAT32_SINCE = "2.3"
+"""The PyTorch from which on CUDA's autocast computes interpolations in float32."""
+_RAISED = ("fp32", "set_opt_dtype")
+"""Policies under which autocast casts a 16-bit operand to float32 itself."""
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -121,6 +143,162 @@ def _tensors(item: Application, operand: ast.expr) -> list[ast.expr]:
     keywords = {entry.keyword for entry in known.operands}
     found = [node for index, node in enumerate(item.node.args) if index in taking]
     return found + [entry.value for entry in item.node.keywords if entry.arg in keywords]
+
+
+class Origin(Enum):
+    """What makes an operand 16-bit."""
+
+    CAST = "cast"
+    """A cast: it is for certain."""
+    CHOSEN = "chosen"
+    """A dtype that the project chooses at run time."""
+    AUTOCAST = "autocast"
+    """A region that is open around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HalfOperand:
+    """An operand that is, or can be, 16-bit."""
+
+    node: ast.expr
+    dtypes: frozenset[Dtype]
+    origin: Origin
+    why: tuple[Place, ...]
+    symbol: str = ""
+    """For a dtype that is chosen: what decides."""
+
+
+def operand_of(item: Application) -> tuple[ast.expr, Value] | None:
+    """The tensor that the operation is applied to."""
+    if item.receiver is not None and isinstance(item.node.func, ast.Attribute):
+        return item.node.func.value, item.receiver
+    given = argument(item.node, "input", "A", position=0)
+    return next(((node, value) for node, value in item.arguments if node is given), None)
+
+
+def half_operand(project: Project, item: Application) -> HalfOperand | None:
+    """Why the operand is 16-bit where the operation stands; None where nothing says so, or autocast casts it."""
+    found = operand_of(item)
+    if found is None:
+        return None
+    node, value = found
+    known = _of_atoms(project, node, value)
+    if known is None and _is_open(value):
+        known = _under_autocast(project, item, node)
+    return None if known is None or _is_raised_by_autocast(project, item) else known
+
+
+def _is_raised_by_autocast(project: Project, item: Application) -> bool:
+    """Whether autocast, where it may be on here, casts the operand to float32 itself."""
+    known = operation(item.operation)
+    if known is None or item.autocast.state is Autocasting.OFF:
+        return False
+    if known.autocast(_device(project, item)) not in _RAISED:
+        return False
+    if item.autocast.state is Autocasting.MAYBE and not runs_around(project, item.module, item.node):
+        return False
+    if item.operation in INTERPOLATION:
+        pins = allowed(project, "torch", near=item.module.document.path)
+        return pins is None or pins.may_reach(INTERPOLATION_IN_FLOAT32_SINCE)
+    return True
+
+
+def _device(project: Project, item: Application) -> str:
+    """The device type whose autocast counts: that of the region, else that of the profile's machine."""
+    devices = project.profile.training_devices if project.profile is not None else ()
+    backends = {device.backend for device in devices}
+    on_cpu = item.autocast.state is Autocasting.MAYBE and backends == {"cpu"}
+    return "cpu" if on_cpu else item.autocast.device
+
+
+def _of_atoms(project: Project, node: ast.expr, value: Value) -> HalfOperand | None:
+    atoms = value.atoms if value.kind is Kind.TENSOR else ()
+    found = [(atom, dtypes) for atom in atoms if (dtypes := _dtypes_of(project, atom))]
+    guilty = [atom for atom, _ in found]
+    if not guilty or not steps_can_run(project, guilty):
+        return None
+    dtypes = frozenset(dtype for _, each in found for dtype in each)
+    certain = len(guilty) == len(atoms) and all(atom.dtype is not None for atom in guilty)
+    symbol = next((atom.symbol for atom in guilty if atom.role is Role.EXPRESSION), "")
+    autocast = all(atom.made is Made.AUTOCAST or atom.role is Role.AUTOCAST for atom in guilty)
+    origin = Origin.AUTOCAST if autocast else Origin.CAST if certain else Origin.CHOSEN
+    return HalfOperand(node, dtypes, origin, atom_places(project, guilty), symbol)
+
+
+def _dtypes_of(project: Project, atom: Atom) -> frozenset[Dtype]:
+    """The 16-bit dtypes of an atom that some run which the project gives chooses."""
+    named = atom.candidates if atom.dtype is None else frozenset({atom.dtype})
+    return frozenset(dtype for dtype in named & frozenset(HALVES) if may_be_chosen(project, atom, dtype))
+
+
+def _is_open(value: Value) -> bool:
+    """Whether the flow leaves the dtype open: a parameter, weights, or nothing known."""
+    roles = (Role.PARAMETER, Role.WEIGHTS)
+    return value.kind in (Kind.TENSOR, Kind.UNKNOWN) and all(atom.role in roles for atom in value.atoms)
+
+
+def _under_autocast(project: Project, item: Application, node: ast.expr) -> HalfOperand | None:
+    """The operand was computed by a layer or product that a run of the project does in 16 bits."""
+    if not is_in_forward(project, item.module, item.node):
+        return None
+    half = half_here(project, item.module, node) or _handed_over(project, item, node)
+    if half is None:
+        return None
+    origin = Origin.CAST if half.certain else Origin.CHOSEN if half.seen else Origin.AUTOCAST
+    return HalfOperand(node, half.dtypes, origin, half.why)
+
+
+def _handed_over(project: Project, item: Application, node: ast.expr) -> Half | None:
+    """``self.spectral(self.conv(x))``: the module's ``forward`` applies the operation to what it is given."""
+    function, module = item.function, item.module
+    if function is None or function.name != "forward":
+        return None
+    name = _parameter_of(module, function, node)
+    owner = module.scope_of(function).enclosing_class
+    if name is None or owner is None or not isinstance(owner.node, ast.ClassDef):
+        return None
+    for other, call in sites_of(project, module, function):
+        argument = FunctionTarget(module, function, bound=True).arguments(call).get(name)
+        half = half_here(project, other, argument) if argument is not None else None
+        if half is not None:
+            place = other.place(call, f"{owner.node.name} is applied to it here")
+            return Half(half.dtypes, half.certain, (*half.why, place))
+    return None
+
+
+def _parameter_of(module: ModuleNames, function: FunctionNode, node: ast.expr) -> str | None:
+    """The parameter that ``node`` is, where nothing gave it another value."""
+    if not isinstance(node, ast.Name) or node.id not in {item.arg for item in parameters_of(function)}:
+        return None
+    bindings = reaching(module, module.bindings_of(node), node)
+    return node.id if all(item.kind == "parameter" for item in bindings) else None
+
+
+def is_in_forward(project: Project, module: ModuleNames, node: ast.AST, steps: int = 0) -> bool:
+    """Whether ``node`` runs inside an autocast region of its function, or in the forward pass of a module."""
+    if next(regions_around(project, module, node), None) is not None:
+        return True
+    function = module.scope_of(node).function.node
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or _is_outside(module, node):
+        return False
+    owner = module.scope_of(function).enclosing_class
+    if owner is not None:
+        is_module = is_torch_module(project, ProjectClass(module, owner))
+        return is_module and not any(word in function.name for word in _BEFORE_TRAINING)
+    return steps < MAX_STEPS and _is_called_in_forward(project, module, function, steps)
+
+
+def _is_called_in_forward(project: Project, module: ModuleNames, function: FunctionNode, steps: int) -> bool:
+    sites = callers_of(project, module, function).sites
+    return any(is_in_forward(project, site.module, site.call, steps + 1) for site in sites)
+
+
+def _is_outside(module: ModuleNames, node: ast.AST) -> bool:
+    owner = module.scope_of(node).enclosing_class
+    names = [*module.document.path.removesuffix(".py").split("/")]
+    names += [owner.node.name] if owner is not None and isinstance(owner.node, ast.ClassDef) else []
+    words = {word for name in names for word in name.lower().split("_")}
+    return not words.isdisjoint(_OUTSIDE) or any(name.endswith(("Loss", "Criterion", "Metric")) for name in names)
 
 
 rule = Rule.of("PF211", check, depends_on=("profile",))
