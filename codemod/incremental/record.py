@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
 from importlib import import_module
 from types import FunctionType
 from typing import Any
 
+from .. import model
 from ..cache.states import State
-from ..model import Finding
+from ..model import Applicability, Finding
 from ..source.documents import FileKind
 from ..source.looks import FACT, FILE, PARSED, QUESTION, SKIPPED
-from . import plain
 
 MAX_BYTES = 256_000_000
 """Of what is packed; the record of diffusers has some 30 million."""
@@ -24,6 +25,11 @@ PACKAGE = __package__.partition(".codemod")[0]
 OF_FACTS = (f"{PACKAGE}.codemod.", f"{PACKAGE}.transforms.")
 OF_NO_FACTS = (f"{PACKAGE}.codemod.applying", f"{PACKAGE}.codemod.cli", f"{PACKAGE}.codemod.interactive")
 """Packages that write files or speak to the user: whatever stands in a record, nothing there is called."""
+
+_WORDS: Mapping[str, type] = {
+    name: each for name, each in vars(model).items() if isinstance(each, type) and is_dataclass(each)
+}
+_FIELDS = {kind: tuple(each.name for each in fields(kind)) for kind in _WORDS.values()}
 
 
 @dataclass(slots=True)
@@ -62,7 +68,7 @@ def to_plain(record: Record) -> object:
     facts = [[at[leaf], number_of(seen), mark] for leaf, (seen, mark) in record.facts.items()]
     units = [[code, [number_of(seen) for seen in each]] for code, each in record.units.items()]
     found = [
-        [code, numbers[path], [plain.plain(each) for each in findings]]
+        [code, numbers[path], [plain(each) for each in findings]]
         for (code, path), findings in record.findings.items()
         if findings
     ]
@@ -89,7 +95,7 @@ def from_plain(value: Any) -> Record:
     record.units = {code: [seen[number] for number in each] for code, each in units}
     if any(len(each) != len(paths) for each in record.units.values()):
         raise ValueError(units)
-    record.findings = {(code, paths[at]): tuple(map(plain.finding, each)) for code, at, each in found}
+    record.findings = {(code, paths[at]): tuple(map(finding_of, each)) for code, at, each in found}
     record.told = {name: {key: (said, seen[number]) for key, said, number in each} for name, each in told}
     if regime is not None:
         word, number = regime
@@ -168,3 +174,36 @@ def _takes_project(found: object) -> bool:
     made = found.__init__ if isinstance(found, type) else found  # type: ignore[misc]
     names = made.__code__.co_varnames if isinstance(made, FunctionType) else ()
     return names[isinstance(found, type) :][:1] in (("project",), ("_project",))
+
+
+def plain(value: object) -> object:
+    """Numbers, strings and lists for a finding and what it is made of; raises TypeError for anything else."""
+    if value is None or (isinstance(value, bool | int | str) and not isinstance(value, Enum)):
+        return value
+    if isinstance(value, Applicability):
+        return {"level": value.value}
+    if isinstance(value, tuple):
+        return [plain(each) for each in value]
+    names = _FIELDS.get(type(value))
+    if names is None:
+        raise TypeError(type(value).__name__)
+    return {"word": type(value).__name__, "with": [plain(getattr(value, name)) for name in names]}
+
+
+def finding_of(value: Any) -> Finding:
+    """The finding that plain values stand for; raises ValueError, TypeError or KeyError for anything else."""
+    found = _word(value)
+    if not isinstance(found, Finding):
+        raise TypeError(type(found).__name__)
+    return found
+
+
+def _word(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_word(each) for each in value)
+    if not isinstance(value, dict):
+        return value
+    if "level" in value:
+        return Applicability(value["level"])
+    kind = _WORDS[value["word"]]
+    return kind(*[_word(each) for each in value["with"]])

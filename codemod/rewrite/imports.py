@@ -263,6 +263,4 @@ def _mentions(node: ast.stmt, name: str) -> bool:
 
 def _only_imports(node: ast.stmt) -> bool:
     """Whether a compound statement belongs to a block of imports (``try: import x``, ``if TYPE_CHECKING:``)."""
-    if isinstance(node, ast.Try):
-        return any(isinstance(each, _Import) for each in node.body)
-    return isinstance(node, ast.If) and any(isinstance(each, _Import) for each in node.body)
+    return isinstance(node, ast.Try | ast.If) and any(isinstance(each, _Import) for each in node.body)

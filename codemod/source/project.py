@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,13 +17,22 @@ from .files import Files
 from .looks import Looks
 from .module_paths import ModulePaths, added_folders
 from .store import FileStore
-from .terms import Terms
 from .word_search import PRECISION_WORDS
 
 if TYPE_CHECKING:
     from ..observed.observation import Observation
 
 __all__ = ["PRECISION_WORDS", "Limits", "Project", "Terms"]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is given with a project, beside its files. Who changes one of these asks the rules anew."""
+
+    profile: Profile | None = None
+    target: str | None = None
+    frameworks: tuple[Framework, ...] = ()
+    observation: Observation | None = None
 
 
 class Project(Files):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
+from ...python.class_fields import declared_fields
 from ...python.functions import class_of
 from ...python.names import ModuleNames, names_of
-from ...python.scopes import Scope
 from ...source.project import Project
 
 STORES = ("store", "structured")
@@ -41,15 +41,9 @@ def _fields(project: Project, module: ModuleNames, node: ast.expr, depth: int) -
     holder, scope = own
     for base in own[1].node.bases:
         yield from _fields(project, holder, base, depth + 1)
-    for statement in _annotated(scope):
-        if isinstance(statement.target, ast.Name):
-            asked, name = ast.unparse(statement.annotation), statement.target.id
-            if asked in NUMBERS:
-                yield name, f"{holder.path}:{holder.document.span(statement).row} {name}: {asked}"
-            elif isinstance(statement.annotation, ast.Name | ast.Attribute):
-                yield from _fields(project, holder, statement.annotation, depth + 1)
-
-
-def _annotated(scope: Scope) -> Iterator[ast.AnnAssign]:
-    body = scope.node.body if isinstance(scope.node, ast.ClassDef) else []
-    return (item for item in body if isinstance(item, ast.AnnAssign))
+    for name, statement in declared_fields(scope.node).items():
+        asked = ast.unparse(statement.annotation)
+        if asked in NUMBERS:
+            yield name, f"{holder.path}:{holder.document.span(statement).row} {name}: {asked}"
+        elif isinstance(statement.annotation, ast.Name | ast.Attribute):
+            yield from _fields(project, holder, statement.annotation, depth + 1)
