@@ -15,8 +15,8 @@ from precfix.codemod.trainers.parsers.programs import interface_of
 from precfix.codemod.trainers.reading.declarations import scopes_of
 from precfix.codemod.trainers.reading.followed import followed_declarations
 from precfix.codemod.trainers.reading.known_readers import reader_is_known
+from precfix.codemod.trainers.reading.launch_flags import other_word, truth_of
 from precfix.codemod.trainers.reading.loaded_files import loaders_of
-from precfix.codemod.trainers.reading.truth_words import other_word, truth_of
 from precfix.codemod.trainers.writing.moves import moves_of
 from precfix.transforms.frameworks import load_frameworks
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
+from ..formats.toml_scalars import loads
 from ..python.scopes import string_of
 from ..source.documents import Document
 from ..source.parsing import Unparsable
 from .requirements import Pin, Tier, lines_of, pin_of, place_of, speaks_of_development, tier_of_extra, without_tail
-from .toml_manifests import TomlTable, read_toml
-
-__all__ = ["pins_of_pipfile", "pins_of_pyproject", "pins_of_setup_cfg", "pins_of_setup_py"]
 
 _RUN_TIME_NAMES = ("install_requires", "requirements", "required")
 
@@ -161,3 +160,49 @@ def _next(version: str, *, caret: bool) -> str:
     numbers = [int(item) for item in version.split(".") if item.isdigit() and len(item) < 9] or [0]
     first = next((at for at, number in enumerate(numbers) if number), 0) if caret else min(1, len(numbers) - 1)
     return ".".join(str(number) for number in [*numbers[:first], numbers[first] + 1])
+
+
+@dataclass(frozen=True, slots=True)
+class TomlTable:
+    """A table of which nothing is known: every question has an answer, an empty one when the shape is different."""
+
+    values: Mapping[str, object]
+
+    def table(self, key: str) -> TomlTable:
+        """The table under ``key``."""
+        return _table(self.values.get(key))
+
+    def tables(self) -> Iterator[tuple[str, TomlTable]]:
+        """All entries that are tables."""
+        yield from ((key, _table(value)) for key, value in self.values.items() if isinstance(value, Mapping))
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """The texts in the array under ``key``."""
+        return _texts(self.values.get(key))
+
+    def text_lists(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """All entries that are arrays, with the texts in them."""
+        yield from ((key, _texts(value)) for key, value in self.values.items() if isinstance(value, list))
+
+    def versions(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Package name -> the versions asked for: ``"^2"``, ``{version = "^2"}`` or an array of such."""
+        for key, value in self.values.items():
+            choices = value if isinstance(value, list) else [value]
+            texts = [item.get("version") if isinstance(item, Mapping) else item for item in choices]
+            yield key, tuple(str(text) for text in texts if isinstance(text, str))
+
+
+def read_toml(text: str) -> TomlTable:
+    """The root table of a TOML text; an empty one when the text is no TOML."""
+    try:
+        return _table(loads(text))
+    except (ValueError, RecursionError):
+        return TomlTable({})
+
+
+def _table(value: object) -> TomlTable:
+    return TomlTable({str(key): item for key, item in value.items()} if isinstance(value, Mapping) else {})
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()

@@ -20,7 +20,6 @@ from ...torch.dtypes import Constant
 from .configs import ConfigFile, config_files, opened
 from .program_files import LAUNCHING, file_named, script_of
 from .source import Source, entry_source, literal_source
-from .truth_words import other_word, truth_of
 
 SOURCED = re.compile(r"^[ \t]*(?:source|\.)[ \t]+([^;&|#\n]+)", re.MULTILINE)
 """A statement of a shell script that reads another one, with what names it."""
@@ -28,6 +27,9 @@ WORDS = re.compile(r"[^\s()\"']+")
 """The words of what is assigned to a variable: ``"--fp16 --lr 1"``, ``(--fp16 "--lr=1")``."""
 NO_PATH = re.compile(r"\$\w+|[^\w./-]")
 """What stands before the end of a path in which no variable stands."""
+PAIRS = (("true", "false"), ("yes", "no"), ("on", "off"), ("1", "0"), ("t", "f"), ("y", "n"))
+_TRUTH = {word: holds for yes, no in PAIRS for word, holds in ((yes, True), (no, False))}
+_OTHER = {word: other for yes, no in PAIRS for word, other in ((yes, no), (no, yes))}
 
 
 def flags_given(project: Project, option: Option) -> Iterator[Source]:
@@ -251,3 +253,16 @@ def python_values(project: Project, config: ConfigFile, name: str) -> Iterator[S
     found = [literal_source("variable", module, value, name) for value in values if value is not None]
     known = [replace(source, config=config) for source in found if source is not None]
     yield from known if len(known) == len(bindings) else ()
+
+
+def truth_of(value: Constant) -> bool | None:
+    """The truth value that a word stands for; None for other words."""
+    return value if isinstance(value, bool) else _TRUTH.get(value.lower()) if isinstance(value, str) else None
+
+
+def other_word(word: str) -> str | None:
+    """The other word of its pair, written alike: ``False`` -> ``True``, ``no`` -> ``yes``."""
+    other = _OTHER.get(word.lower())
+    if other is None or word.islower() or word.isdigit():
+        return other
+    return other.upper() if word.isupper() and len(word) > 1 else other.capitalize()

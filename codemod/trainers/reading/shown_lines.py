@@ -17,12 +17,11 @@ from ...source.documents import Document, FileKind
 from ...source.facts import fact
 from ...source.project import Project
 from ...torch.dtypes import DTYPE_WORDS, HALVES, Constant, Dtype, as_dtype
-from .launch_flags import programs_of
+from .launch_flags import programs_of, truth_of
 from .program_files import LAUNCHING, file_named, script_of
 from .recognition import runs_program
 from .source import Source
 from .stated_words import speaks
-from .truth_words import truth_of
 
 KINDS = (FileKind.TEXT, FileKind.SHELL)
 FILES = (*CONFIG_ENDINGS, ".py")
