@@ -217,10 +217,16 @@ def test_the_projects_own_name_for_the_decorator_is_used(tmp_path: Path) -> None
 
 def test_old_releases_get_the_old_spelling(tmp_path: Path) -> None:
     text = function(*PRODUCT).replace('autocast("cpu"', 'autocast("cuda"')
-    project = written(tmp_path, {"ops.py": text, "requirements.txt": "torch>=1.13\n"})
+    project = written(tmp_path, {"ops.py": text, "requirements.txt": "torch>=1.13,<2.4\n"})
     after = migrated([RULE], project)[1]["ops.py"]
     assert "@torch.cuda.amp.custom_fwd\n" in after
     assert "@torch.cuda.amp.custom_bwd\n" in after
+
+
+def test_a_spelling_that_warns_in_some_of_the_releases_is_not_safe(tmp_path: Path) -> None:
+    text = function(*PRODUCT).replace('autocast("cpu"', 'autocast("cuda"')
+    (finding,) = findings(RULE, written(tmp_path, {"ops.py": text, "requirements.txt": "torch>=1.13\n"}))
+    assert [(fix.name, fix.applicability.value) for fix in finding.fixes] == [("decorate", "unsafe")]
 
 
 SETUP = """

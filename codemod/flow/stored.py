@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from ..purpose.files import is_test
 from ..python.bindings import reaching
 from ..python.names import ModuleNames, modules_with, string_of
 from ..source.facts import memo
@@ -25,7 +26,7 @@ def stored_mask(project: Project, key: str) -> Source | None:
 
     Or a module of a library's data pipeline, that writes it or the item whose dtype it has.
     """
-    for module in modules_with(project, (f'"{key}"', f"'{key}'")):
+    for module in (item for item in modules_with(project, (f'"{key}"', f"'{key}'")) if not is_test(item.path)):
         makers = [_maker(module, value) for value in project.memo(_stored, module).get(key, [])]
         for maker in (*makers, _written(module, key)):
             if maker is not None:

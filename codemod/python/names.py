@@ -152,8 +152,9 @@ class ModuleNames(Indexed):
         if len({binding.qualified for binding in imports}) < 2:
             return imports
         path = [node, *self.ancestors(node)]
+        line = getattr(node, "lineno", 0)
         above, here = [item for item in imports if self._runs_above(item.node, path)][-1:], self.scope_of(node).function
-        below = [item for item in imports if item.scope.function is not here and item.node.lineno > path[0].lineno]
+        below = [item for item in imports if item.scope.function is not here and getattr(item.node, "lineno", 0) > line]
         return [*above, *below] if above else imports
 
     def _runs_above(self, statement: ast.AST, path: list[ast.AST]) -> bool:

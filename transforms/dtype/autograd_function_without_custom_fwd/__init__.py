@@ -20,7 +20,8 @@ without it.
 Runs without autocast stay as they are. `torch.amp.custom_fwd` needs torch 2.4: where the project's pins allow older
 releases, `torch.cuda.amp.custom_fwd` is written.
 
-`decorate` [unsafe]: the same where neither pass is decorated and no manifest names a release of torch.
+`decorate` [unsafe]: the same where neither pass is decorated and the manifests allow releases of torch on both sides of
+2.4, from which on the old names warn, or name none.
 
 `float32` [unsafe]: a Function whose compiled kernel receives both 16-bit and float32 tensors is decorated with
 `custom_fwd(cast_inputs=torch.float32)`: autocast does not reach into compiled code.
@@ -71,7 +72,7 @@ from ..custom_functions import (
     passes_of,
 )
 from .kernel_operands import mixed_kernel
-from .sibling_decorators import new_pair, sibling
+from .sibling_decorators import SINCE, new_pair, sibling
 
 _ATTRIBUTE = "_fwd_used_autocast"
 OF_A_PAIR = ("fp16", "half", "float16")
@@ -221,7 +222,8 @@ def _carry(project: Project, function: CustomFunction) -> list[Fix]:
             methods = zip((function.forward, function.backward), pair, strict=True)
             operations = [function.module.decorate(method, text) for method, text in methods]
             operations.append(function.module.add_import("import torch"))
-            known = allowed(project, "torch", near=document.path) is not None
+            versions = allowed(project, "torch", near=document.path)
+            known = versions is not None and not (versions.may_be_below(SINCE) and versions.may_reach(SINCE))
     else:
         found = sibling(project, module, forward, BACKWARD)
         if found is not None and backward is None:
@@ -233,7 +235,7 @@ def _carry(project: Project, function: CustomFunction) -> list[Fix]:
 
 def _fixes(project: Project, operations: list[Edit], message: str, known: bool = True) -> list[Fix]:
     message = f"{message}; runs without autocast stay as they are"
-    pair = Known(known, "no manifest here names a release of torch")
+    pair = Known(known, f"which spelling warns hangs on torch {SINCE}, and the manifests here leave that open")
     return [proved(project, "decorate", message, operations, pair)] if operations else []
 
 

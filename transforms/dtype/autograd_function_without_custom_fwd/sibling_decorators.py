@@ -11,7 +11,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts, is_float32_island
 from ..amp_decorators import BACKWARD, FORWARD, AmpDecorator
 
-_SINCE = "2.4"
+SINCE = "2.4"
 """The first release with ``torch.amp.custom_fwd(device_type=)``."""
 
 
@@ -58,7 +58,7 @@ def new_pair(project: Project, path: str, cast_inputs: str = "") -> tuple[str, s
     cast = f"cast_inputs={cast_inputs}" if cast_inputs else ""
     device = _device(project)
     versions = allowed(project, "torch", near=path)
-    if versions is not None and versions.may_be_below(_SINCE):
+    if versions is not None and versions.may_be_below(SINCE):
         called = f"({cast})" if cast else ""
         return (f"torch.cuda.amp.{FORWARD}{called}", f"torch.cuda.amp.{BACKWARD}") if device == "cuda" else None
     given = f'device_type="{device}"' + (f", {cast}" if cast else "")
