@@ -16,7 +16,7 @@ PRECISION_KEYWORDS = {**dict.fromkeys(ACCELERATOR, "mixed_precision"), **dict.fr
 """Classes whose objects run the loop in a precision of their own, each with the argument that names it; the objects
 have a method ``autocast``."""
 
-LOADERS = ("from_pretrained", "from_config", "from_single_file")
+LOADERS = ("from_pretrained", "from_config", "_from_config", "from_single_file")
 """Class methods that make a model in the dtype they are asked for (transformers, diffusers)."""
 LOAD_KEYS = ("torch_dtype", "dtype")
 """The argument that asks for it: ``dtype`` since transformers 4.56, ``torch_dtype`` before and in diffusers."""

@@ -51,7 +51,10 @@ def load_at(project: Project, module: ModuleNames, call: ast.Call) -> Load | Non
         return None
     chain = attribute_chain(call.func) or []
     unsloth = qualified.startswith("unsloth.") and chain[-2:-1] != []
-    return _load(project, module, call, _given(project, module, call), unsloth=unsloth)
+    given = _given(project, module, call)
+    if call.func.attr == "from_config" and qualified.startswith("diffusers."):  # it ignores a dtype (diffusers 0.42)
+        given = Keywords({name: value for name, value in given.values.items() if name not in LOAD_KEYS}, given.complete)
+    return _load(project, module, call, given, unsloth=unsloth)
 
 
 def _given(project: Project, module: ModuleNames, call: ast.Call) -> Keywords:
