@@ -30,6 +30,7 @@ leaves it out in each stated run (`if CFG.unscale:`, which is false); a clip in 
 backward; functions that also run an unscaled `backward()` beside the scaled one in some stated run; thresholds
 multiplied by `get_scale()`; norms of which only inf and NaN are tested; clipping by Fabric, Lightning or DeepSpeed, and
 by accelerate itself (a clip of torch behind `accelerator.backward` is flagged where a stated run computes in float16,
+behind `engine.backward` of DeepSpeed where every one does,
 and so is Lightning's `self.clip_gradients` between `manual_backward` and the optimizer's `step` where every trainer
 does: Lightning unscales in that step); a scaler that only ever runs under bfloat16 (see grad-scaler-under-bf16).
 """
@@ -56,6 +57,7 @@ from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.steps_by_calls import steps_by_calls
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import GIVEN, Source
+from .accelerated import clips_past_accelerator, clips_past_engine
 from .lightning_clips import clips_before_lightning
 from .scaled_norms import clipping_hooks, norms_of
 from .unscale_insertion import unscale_before
@@ -80,7 +82,7 @@ def check(project: Project) -> Iterator[Finding]:
             found.append(rule.at(module, hook, f"a hook clips gradients of a scaled loss: {SCALED}", places))
         if found and may_be_on(project, scaler):
             yield from found
-    for draft in (*clips_past_accelerator(project), *clips_before_lightning(project)):
+    for draft in (*clips_past_accelerator(project), *clips_past_engine(project), *clips_before_lightning(project)):
         yield rule.found(*draft)
 
 

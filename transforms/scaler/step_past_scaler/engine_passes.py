@@ -11,15 +11,13 @@ from collections.abc import Iterator
 
 from ....codemod.model import Draft
 from ....codemod.purpose.proved_reach import is_reached
-from ....codemod.purpose.runs import runs_of
-from ....codemod.python.names import ModuleNames, attribute_chain, checked_modules
+from ....codemod.python.names import ModuleNames, checked_modules
 from ....codemod.python.paths import function_of, position
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import is_without_gradients
-from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.unscaled_steps import differentiated, stored_in
+from ..engines import engine_of, float16_runs
 
-WITH_OPTIMIZER = ("optimizer", "model_parameters")
 SCALING = ("backward", "scale")
 """Methods of the engine that scale a loss."""
 
@@ -28,28 +26,16 @@ def passes_of_engines(project: Project) -> Iterator[Draft]:
     """``loss.backward()`` where ``loss`` comes from an engine whose runs are all in float16."""
     for module in checked_modules(project, ("deepspeed",), ("initialize",), ("backward",)):
         for made in module.calls_by_name.get("initialize", ()):
-            engine = _engine(module, made)
+            engine = engine_of(module, made)
             plain = _plain_backward(project, module, made, engine) if engine else None
-            runs = [run for run in runs_of(project, module, made) if run.trains] if plain is not None else []
-            if plain is not None and runs and all(run.by_engine and run.dtypes == {FP16} for run in runs):
+            runs = float16_runs(project, module, made) if plain is not None else []
+            if plain is not None and runs:
                 message = (
                     f"the loss is not scaled, as in {engine}.backward(loss): DeepSpeed's optimizer divides its "
                     "gradients by the loss scale, and from 0.18.3 on ZeRO raises RuntimeError"
                 )
                 places = (module.place(made, "DeepSpeed makes the engine here"), runs[0].place)
                 yield Draft.at(module, plain, message, places)
-
-
-def _engine(module: ModuleNames, made: ast.Call) -> str:
-    """What the engine is called: the first of what ``deepspeed.initialize`` gives; empty where nobody knows."""
-    statement = module.statement_of(made)
-    if module.qualified(made.func) != "deepspeed.initialize" or not isinstance(statement, ast.Assign):
-        return ""
-    target = statement.targets[0]
-    first = target.elts[0] if isinstance(target, ast.Tuple | ast.List) and target.elts else None
-    optimized = any(item.arg in WITH_OPTIMIZER for item in made.keywords)
-    named = first is not None and attribute_chain(first) is not None and statement.value is made
-    return ast.unparse(first) if first is not None and named and optimized else ""
 
 
 def _plain_backward(project: Project, module: ModuleNames, made: ast.Call, engine: str) -> ast.Call | None:
