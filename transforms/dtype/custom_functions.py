@@ -53,11 +53,6 @@ class CustomFunction:
         return self.node.name
 
     @property
-    def context(self) -> str:
-        """The name of the context parameter of ``backward``."""
-        return next((item.arg for item in positional(self.backward.args)), "")
-
-    @property
     def forward_context(self) -> str:
         """The name of the context parameter of ``forward``; "" when it has none."""
         return "" if self.separate_context else next((item.arg for item in positional(self.forward.args)), "")

@@ -82,11 +82,6 @@ class ConfigFile:
     def edit(self, operation: ReplaceText) -> Edit:
         return Edit(self.document.path, operation)
 
-    def last(self, *names: str) -> Entry | None:
-        """The last entry at top level (or flag, or assignment) of any of these names: where keys repeat, it wins."""
-        found = [entry for entry in self.text.entries if len(entry.key) == 1 and entry.name in names]
-        return found[-1] if found else None
-
 
 def config_files(
     project: Project, containing: Iterable[str], kinds: Iterable[FileKind] = KINDS
