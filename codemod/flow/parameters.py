@@ -40,6 +40,9 @@ def parameter_value(frame: Frame, function: FunctionNode, parameter: ast.arg, ow
         return UNKNOWN_VALUE
     if name == "batch" and "dict" in annotation.lower() + "dict":
         return Value(Kind.BATCH, label=name)
+    chosen = _default_class(frame, function, parameter)
+    if chosen.detail is not None:  # ``norm_layer: Callable = LayerNorm``, ``block: type[nn.Module] = Block``
+        return replace(chosen, label=parameter_symbol(function, name))
     if "Tensor" not in annotation and any(word in annotation for word in NUMBERS):
         return NUMBER_VALUE
     named_model = name in MODEL_PARAMETERS and "Tensor" not in annotation
@@ -48,7 +51,7 @@ def parameter_value(frame: Frame, function: FunctionNode, parameter: ast.arg, ow
     if named_model or "Module" in annotation:
         model = LibraryModel(name, parameter=parameter_symbol(function, name))
         return Value(Kind.MODULE, (), detail=model, label=name)
-    return replace(_default_class(frame, function, parameter), label=parameter_symbol(function, name))
+    return replace(UNKNOWN_VALUE, label=parameter_symbol(function, name))
 
 
 def _default_class(frame: Frame, function: FunctionNode, parameter: ast.arg) -> Value:

@@ -8,7 +8,7 @@ from functools import reduce
 from ..purpose.outcomes import known_texts
 from ..python.functions import class_of
 from ..torch.tables.layers import LAYERS
-from ..torch.tables.libraries import ACTIVATIONS, ATTENTION_FUNCTIONS
+from ..torch.tables.libraries import ACTIVATIONS, ATTENTION_FUNCTIONS, LAYER_CLASSES
 from .classes import ProjectClass, TorchLayer
 from .frame import Frame
 from .lattice import BY_NAME, UNKNOWN_VALUE, Kind, Value, join
@@ -49,11 +49,12 @@ def _of_table(frame: Frame, name: ast.Name, key: ast.expr | None) -> Value:
 
 
 def class_value(frame: Frame, node: ast.expr) -> Value:
-    """A class that is named and not called: one of the project, or a layer of torch."""
+    """A class that is named and not called: one of the project, or a layer of torch, or one that treats dtypes so."""
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
     if not name[:1].isupper():
         return UNKNOWN_VALUE
-    if name in LAYERS and (frame.analysis.qualified(frame.module, node) or "").startswith("torch.nn."):
-        return Value(detail=TorchLayer(name))
+    qualified = frame.analysis.qualified(frame.module, node) or ""
+    if (name in LAYERS and qualified.startswith("torch.nn.")) or qualified in LAYER_CLASSES:
+        return Value(detail=TorchLayer(LAYER_CLASSES.get(qualified, name)))
     found = class_of(frame.project, frame.module, node)
     return Value(detail=ProjectClass(*found)) if found is not None else UNKNOWN_VALUE

@@ -139,12 +139,17 @@ CALLERS = {
     "torch.utils.checkpoint.checkpoint": 1,
 }
 """Functions that call their first argument and give what it gives, by where the arguments for it begin."""
+_OF_TIMM = {
+    **{"DropPath": "Dropout", "LayerNorm": "LayerNorm", "LayerNorm2d": "LayerNorm"},
+    **{"PatchEmbed": "Conv2d", "Mlp": "Linear", "GluMlp": "Linear", "SwiGLU": "Linear", "ConvMlp": "Conv2d"},
+    **{"ClassifierHead": "Linear", "NormMlpClassifierHead": "Linear"},
+}
 LAYER_CLASSES = {
-    "transformers.pytorch_utils.Conv1D": "Linear", "transformers.modeling_utils.Conv1D": "Linear",
-    "timm.layers.DropPath": "Dropout", "timm.layers.LayerNorm": "LayerNorm", "timm.layers.LayerNorm2d": "LayerNorm",
-}  # fmt: skip
+    **{f"transformers.{module}.Conv1D": "Linear" for module in ("pytorch_utils", "modeling_utils")},
+    **{f"timm.{module}.{name}": layer for module in ("layers", "models.layers") for name, layer in _OF_TIMM.items()},
+}
 """Layers that treat dtypes as one of ``torch.nn`` does: ``Conv1D`` calls ``addmm`` (``pytorch_utils.py``, transformers
-5.23.0), those of timm 1.0.31 derive from it or call its function (``norm.py``, ``drop.py``)."""
+5.23.0), those of timm 1.0.31 derive from it, call its function, or begin and end with it (``norm.py``, ``mlp.py``)."""
 _CHANGING = ("ConvertImageDtype", "ToDtype", "ToPILImage", "PILToTensor", "ToImage", "Lambda", "Compose")
 
 
