@@ -33,10 +33,9 @@ from .lattice import UNKNOWN_VALUE, Alternatives, Atom, Kind, Made, Role, Value
 from .layer_calls import layer_forward, of_weights
 from .meetings import NodeValue, report_input
 from .operation_calls import apply_operation
-from .prepared import may_be_prepared
 from .recasts import LOOKING, forget, forget_by_other_name, recast, uncast
 from .registries import ATTENTION
-from .results import FORWARD, of_16_bit_weights, region_dtypes, result_of
+from .results import FORWARD, may_be_prepared, of_16_bit_weights, region_dtypes, result_of
 
 
 def on_module(

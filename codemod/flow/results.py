@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from ..python.functions import class_of, method_of
-from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain
-from ..source.facts import memo
+from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, last_name, modules_with
+from ..source.facts import fact, memo
 from ..source.project import Project
 from ..torch.api import NARROWING
 from ..torch.dtypes import HALVES, Dtype
@@ -15,7 +15,6 @@ from ..torch.tables.libraries import MODEL_WORDS, OUTPUT_ATTRIBUTES
 from .classes import ProjectClass
 from .frame import Autocasting, Frame
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Role, Source, Value, as_floating
-from .prepared import may_be_prepared
 
 BY_WEIGHTS = "result of the weights of"
 """How the symbol of a result begins that 16-bit weights gave, not autocast."""
@@ -135,3 +134,36 @@ def _casts_back(value: ast.expr) -> bool:
     return any(isinstance(node, ast.Attribute) and node.attr in NARROWING for node in ast.walk(value)) and not any(
         _word(node) in WIDE for node in ast.walk(value)
     )
+
+
+@fact
+def prepared_names(project: Project) -> frozenset[str]:
+    """The names of everything that is passed to a method called ``prepare``, digits at their end left out.
+
+    accelerate 1.15 wraps the forward of a prepared model: it runs under autocast, and its outputs become float32.
+    """
+    found: set[str] = set()
+    for module in modules_with(project, ("prepare(",)):
+        for call in module.calls_by_name.get("prepare", []):
+            if isinstance(call.func, ast.Attribute) and "accelerator" in ast.unparse(call.func.value).lower():
+                found.update(plain_name(item) for item in call.args)
+    return frozenset(found - {""})
+
+
+def may_be_prepared(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    """Whether the model that ``node`` names can have gone through ``prepare``.
+
+    A script that prepares nothing (inference, export) runs the model as it loaded it.
+    """
+    if plain_name(node) not in prepared_names(project):
+        return False
+    return "prepare" in module.calls_by_name or "__main__" not in module.document.text
+
+
+def plain_name(node: ast.expr) -> str:
+    """``text_encoder`` for ``text_encoder2``, ``self.text_encoder``, ``text_encoders[0]``."""
+    if isinstance(node, ast.Subscript | ast.Starred):
+        return plain_name(node.value)
+    name = last_name(node)
+    name = name.rstrip("_0123456789")
+    return name.removesuffix("s") if name.endswith("encoders") else name

@@ -22,9 +22,8 @@ from ..model import (
 from ..python.bound import always_sets, is_bound_at
 from ..python.names import ModuleNames, attribute_chain
 from ..source.project import Project
-from .apis import KEYWORDS_SINCE, since
 from .attributes import has_attribute, is_not_none, replaced_at
-from .needed_today import is_newer_anyway
+from .needed_today import KEYWORDS_SINCE, is_newer_anyway, since
 from .needs import Known, Need, Release
 from .nodes import module_of, node_at
 

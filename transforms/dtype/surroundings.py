@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role
-from ...codemod.flow.prepared import may_be_prepared
+from ...codemod.flow.results import may_be_prepared
 from ...codemod.half.atom_places import chain_of
 from ...codemod.python.arguments import receiver_of
 from ...codemod.python.names import last_name

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from . import table_rows
-from .operations import OPERATIONS
-from .policies import policy_of
+from .operations import OPERATIONS, policy_of
 
 
 @dataclass(frozen=True, slots=True)

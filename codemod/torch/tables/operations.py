@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from . import table_rows
-from .policies import policy_of
 
 _ALIASES = {
     "linalg.softmax": "softmax",
@@ -26,6 +25,12 @@ _ROOTS = (
     "torch.nn.",
     "torch.",
 )
+POLICIES: dict[str, dict[str, str]] = {}
+"""Policy by operation, by device type."""
+CALLS: dict[str, str] = {}
+"""Operations that autocast knows by the operations they call."""
+LIKE_CUDA = ("xpu", "mtia", "maia")
+"""Device types whose lists are CUDA's but for the cuDNN-only operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +124,13 @@ def keeps_dtype(name: str) -> bool:
     """Whether an operation's result has the dtype of its first operand, whatever that is."""
     known = operation(name)
     return known is not None and known.result == "first"
+
+
+for (_device, _said), _names in table_rows("policies.txt"):
+    (CALLS if _device == "like" else POLICIES.setdefault(_device, {})).update(dict.fromkeys(_names, _said))
+
+
+def policy_of(name: str, device: str) -> str:
+    """A policy's name as :meth:`Operation.autocast` explains it; "" where autocast does nothing."""
+    table = POLICIES.get("cuda" if device in LIKE_CUDA else device, {})
+    return next((table[called] for called in (name, *CALLS.get(name, "").split()) if called in table), "")

@@ -31,8 +31,7 @@ from .added_keys import key_not_taken, read_by_name, value_not_taken
 from .alternatives import is_chosen_by_switches, one_of_several
 from .counterparts import beside
 from .doubts import why_unproved
-from .edits import edits_of
-from .exchanges import exchanged
+from .edits import edits_of, exchanged
 from .handed_deepspeed import beside_unseen_arguments
 from .handed_values import (
     FP8,

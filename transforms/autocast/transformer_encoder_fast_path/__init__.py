@@ -63,15 +63,15 @@ from ....codemod.torch.device_tests import needs_cuda
 from ....codemod.torch.imported import torch_for
 from .evaluation_runs import autocast_runs
 from .fast_path_encoders import Encoder, encoders, padded_call
-from .fast_path_releases import (
+from .fast_path_runs import (
     HAS_FAST_PATH,
     HAS_SWITCH,
     NEEDS_PADDING,
+    Run,
     seen_on_machine,
     torch_may_be_below,
     torch_may_reach,
 )
-from .fast_path_runs import Run
 from .lightning_runs import STEPS, lightning_runs
 
 SWITCH = "set_fastpath_enabled"

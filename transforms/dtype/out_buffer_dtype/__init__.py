@@ -54,8 +54,7 @@ from ....codemod.python.names import FunctionNode, ModuleNames, modules_with, re
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in, is_float32_island
 from ....codemod.torch.dtypes import HALVES
-from ....codemod.torch.tables.operations import OPERATIONS, operation
-from ....codemod.torch.tables.policies import policy_of
+from ....codemod.torch.tables.operations import OPERATIONS, operation, policy_of
 from ..custom_functions import CustomFunction, checked_functions, custom_functions, reads_dtype
 from .saved_buffers import Mismatch, asks_for_dtype, cast_to_target, in_backward
 

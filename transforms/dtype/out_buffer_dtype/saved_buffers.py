@@ -15,8 +15,7 @@ from ....codemod.python.bindings import only_value
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
-from ....codemod.torch.tables.operations import keeps_dtype
-from ....codemod.torch.tables.policies import policy_of
+from ....codemod.torch.tables.operations import keeps_dtype, policy_of
 from ..custom_functions import CustomFunction, passes_of, reads_dtype
 
 MAX_EVIDENCE = 20
