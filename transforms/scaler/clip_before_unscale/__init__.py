@@ -40,23 +40,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ....codemod.model import Draft, Edit, Finding, Fix, Rule
+from ....codemod.model import Edit, Finding, Fix, Rule
 from ....codemod.purpose.given import given_in_bf16, is_switched_off, may_be_on
-from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.regimes import regime_of
-from ....codemod.python.creations import known_creations
 from ....codemod.python.functions import called_function
-from ....codemod.python.names import ModuleNames, checked_modules, last_name
+from ....codemod.python.names import ModuleNames, last_name
 from ....codemod.python.paths import calls_of, exclusive, function_of, guard_facts, guards, loops, name_parts, position
 from ....codemod.python.precision_words import SCALING
 from ....codemod.source.project import Project
-from ....codemod.torch.api import ACCELERATOR
 from ....codemod.torch.clipping import Clip, calls_within, clips_of
 from ....codemod.torch.scaler_steps import ScalerStep, may_unscale, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.steps_by_calls import steps_by_calls
-from ....codemod.trainers.reading.links import sources
-from ....codemod.trainers.reading.source import GIVEN, Source
 from .accelerated import clips_past_accelerator, clips_past_engine
 from .lightning_clips import clips_before_lightning
 from .scaled_norms import clipping_hooks, norms_of
@@ -65,10 +60,6 @@ from .unscale_insertion import unscale_before
 SCALED = "the threshold is compared with gradients that are still multiplied by the loss scale (65536 at the start)"
 EARLY = "gradients are clipped before the backward pass that makes them: the step takes them as they are"
 NORM = "the norm is of gradients that are still multiplied by the loss scale (65536 at the start)"
-MESSAGE = (
-    "gradients are clipped past the Accelerator: in float16 they are still multiplied by the loss scale (65536 at the "
-    "start); accelerator.clip_grad_norm_ unscales them first"
-)
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -260,50 +251,6 @@ def _fix(step: ScalerStep, edits: tuple[Edit, ...]) -> Fix:
         "updates become larger and the threshold may need retuning",
         *edits,
     )
-
-
-def clips_past_accelerator(project: Project) -> Iterator[Draft]:
-    """Where a stated run computes in float16."""
-    for module in checked_modules(project, ("ccelerat",), ("mixed_precision",), ("clip_grad",)):
-        for backward in module.calls_by_name.get("backward", []):
-            stated = _float16(project, module, backward)
-            if stated is None:
-                continue
-            for clip in clips_of(project, module, function_of(module, backward)):
-                is_own = ast.unparse(_owner(clip.call)) == ast.unparse(_owner(backward))
-                if not is_own and _sees_scaled(module, backward, clip.call) and is_reached(project, module, clip.call):
-                    places = (module.place(backward, "the loss is scaled here"), stated.place("float16 is chosen here"))
-                    yield Draft.at(module, clip.call, MESSAGE, places)
-                    break
-
-
-def _float16(project: Project, module: ModuleNames, backward: ast.Call) -> Source | None:
-    """What makes the Accelerator of ``accelerator.backward(loss)`` compute in float16."""
-    if not isinstance(backward.func, ast.Attribute) or not backward.args:
-        return None
-    for made in known_creations(project, module, backward.func.value):
-        node = next((item.value for item in made.call.keywords if item.arg == "mixed_precision"), None)
-        if node is not None and made.module.qualified(made.call.func) in ACCELERATOR:
-            found = [item for item in sources(project, made.module, node) if not item.is_guessed]
-            given = [item for item in found if item.kind in GIVEN] or found
-            return next((item for item in given if item.value == "fp16"), None)
-    return None
-
-
-def _owner(call: ast.Call) -> ast.expr:
-    return call.func.value if isinstance(call.func, ast.Attribute) else call.func
-
-
-def _sees_scaled(module: ModuleNames, backward: ast.Call, clip: ast.Call) -> bool:
-    """Whether the clip runs behind the backward pass, before the step, and nothing unscales between."""
-    names = ("unscale_gradients", "step", "zero_grad")
-    between = [
-        call
-        for call in calls_of(module, function_of(module, backward))
-        if position(backward) < position(call) < position(clip) and isinstance(call.func, ast.Attribute)
-    ]
-    ends = any(call.func.attr in names for call in between if isinstance(call.func, ast.Attribute))
-    return position(backward) < position(clip) and not ends and not exclusive(module, backward, clip)
 
 
 rule = Rule.of("PF103", check)
