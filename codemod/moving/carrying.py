@@ -248,7 +248,7 @@ def _is_held(finding: Finding) -> bool:
 
 def _state(each: Verdict, target: Target, withdrawn: bool, stated: bool) -> MoveState:
     regime = each.pair.regime
-    arrived = has_arrived(each.pair, target, bool(each.applied))
+    arrived = has_arrived(each.pair, target, each.applied)
     if each.is_apart and not each.applied:
         return MoveState.APART
     if each.failures:

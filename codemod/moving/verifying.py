@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..engine import Options, check, choose
 from ..model import Finding, Fix, Place, Rule
 from ..outcome import Declaration, Report, RunEntry, RunReport, Target
+from ..purpose.targets import compute_dtype
 from ..source.documents import Document
 from ..source.project import Project
 from ..trainers.framework import FAMILIES
@@ -22,7 +23,7 @@ from ..trainers.reading.runs import all_runs_of
 from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import STAYS
 from .float16_weights import float16_weights
-from .left_behind import CODE, idle_scalers, left_behind
+from .left_behind import CODE, idle_scalers, left_behind, named_by, other_halves
 from .pairs import UNKNOWN, Pair, pairs_of
 from .scaler_reads import scaler_reads
 from .still_says import as_edited, shown_to_users, still_saying
@@ -111,13 +112,14 @@ def _judged(
         known = {(place.path, place.span.row) for place in behind}
         overflowing = (item for item in raised if item.code == OVERFLOWS and _is_of(project, pair, item))
         doubted = [*_not_followed(project, after, pair, report.target), *map(_new, overflowing)]
+        doubted += _off_target(pair.after or pair.before, report.target) if _is_left_open(pair, applied) else ()
         doubts = tuple(place for place in doubted if (place.path, place.span.row) not in known)
         held = () if options.unsafe_fixes else doubts
         more = (place.saying(f"{place.message}; {ALL_THE_SAME}") for place in held)
         loads = float16_weights(after, _run_of(after, pair.after or pair.before), report.target)
         failed = _failures(pair, report, left, raised, options)
-        failures = (*_not_arrived(pair, report.target), *failed, *behind, *more, *loads)
-    elif others and not apart and pair.regime != pair.before.regime and not has_arrived(pair, report.target, False):
+        failures = (*_not_arrived(pair, report.target, applied), *failed, *behind, *more, *loads)
+    elif others and not apart and pair.regime != pair.before.regime and not has_arrived(pair, report.target):
         failures = tuple(_off_target(pair.after or pair.before, report.target))
     return Verdict(pair, applied, left, others, behind, failures, apart, changed, doubts)
 
@@ -186,8 +188,8 @@ def _concerns(project: Project, pair: Pair, finding: Finding) -> bool:
     )
 
 
-def _not_arrived(pair: Pair, target: Target) -> Iterator[Place]:
-    if not has_arrived(pair, target, was_moved=True):
+def _not_arrived(pair: Pair, target: Target, applied: Sequence[Fix]) -> Iterator[Place]:
+    if not has_arrived(pair, target, applied):
         yield from _off_target(pair.after or pair.before, target)
 
 
@@ -216,15 +218,18 @@ def said(finding: Finding, options: Options) -> str:
     return finding.message if is_asked else f"{finding.message}; needs --unsafe-fixes, as {reason}"
 
 
-def has_arrived(pair: Pair, target: Target, was_moved: bool) -> bool:
-    """Whether the ledger reads the target: exactly that where something was moved, else its family is enough."""
+def has_arrived(pair: Pair, target: Target, applied: Sequence[Fix] = ()) -> bool:
+    """Whether the ledger reads the target: exactly that where something of it was moved, else its family is enough.
+
+    What was moved in files that nothing is seen to read is not said of the run, and casts decide nothing.
+    """
+    was_moved = bool(applied)
     if target.regime == OF_THE_MACHINE or pair.regime == target.regime:
         return True
     said = [entry.declaration for entry in pair.entries if entry.declaration.regime]
     asked = {item.regime: item.framework for item in said}
     if pair.regime == UNKNOWN:
-        follows = not pair.is_run and any(entry.declaration.role in FOLLOWED for entry in pair.entries)
-        was_open = pair.before.regime == UNKNOWN and (not was_moved or follows)
+        was_open = pair.before.regime == UNKNOWN and (_says_all(pair, target) or not _is_left_open(pair, applied))
         return was_open or (target.regime == FP32 and asked.keys() <= {FP32})
     if was_moved and target.regime == FP32 and all(item.condition for item in said):
         return True  # regions that a switch opens: that it is off now is what was written
@@ -232,6 +237,24 @@ def has_arrived(pair: Pair, target: Target, was_moved: bool) -> bool:
         return False
     # A region in plain code is called mixed whatever its weights are.
     return FAMILIES[pair.regime] == FAMILIES[target.regime] and set(asked.values()) <= {TORCH}
+
+
+def _says_all(pair: Pair, target: Target) -> bool:
+    """Whether what sets the precision of a run names the target's dtype, and nothing the other one."""
+    wanted, told = compute_dtype(target.regime), [entry.declaration for entry in pair.entries]
+    wins = [entry.declaration for entry in pair.entries if entry.status == "wins"]
+    setting = [item for item in told if item.role in (*FOLLOWED, "entry")]
+    leaves = other_halves(target).isdisjoint(map(named_by, told)) and wanted in map(named_by, setting)
+    return leaves and all(named_by(item) == wanted for item in wins)
+
+
+def _is_left_open(pair: Pair, applied: Sequence[Fix]) -> bool:
+    """Whether a run stays unknown although a fix changes a file that says more of it than casts."""
+    if pair.regime != UNKNOWN or (not pair.is_run and any(item.declaration.role in FOLLOWED for item in pair.entries)):
+        return False
+    told = [entry.declaration for entry in pair.before.entries]
+    casts = {item.path for item in told if item.role == "cast"} - {item.path for item in told if item.role != "cast"}
+    return any(edit.path in pair.paths - casts for fix in applied for edit in fix.edits)
 
 
 def _off_target(run: RunReport, target: Target) -> Iterator[Place]:

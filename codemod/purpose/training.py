@@ -37,6 +37,16 @@ def training_modules(project: Project) -> tuple[ModuleNames, ...]:
     return tuple(module for module in modules if trains(module) and _may_train(module))
 
 
+@fact
+def stepping_modules(project: Project) -> tuple[ModuleNames, ...]:
+    """The files that step an optimizer themselves, and leave ``backward`` to a file that trains."""
+    trained = training_modules(project)
+    documents = project.python_documents(("zero_grad(",)) if trained else ()
+    modules = (names_of(project, item) for item in documents if not purpose_of(item.path).is_left_alone)
+    stepping = (item for item in modules if item not in trained and "step" in item.calls_by_name)
+    return tuple(item for item in stepping if any(other in trained for other in imported_modules(project, item)))
+
+
 def _may_train(module: ModuleNames) -> bool:
     return not purpose_of(module.document.path).is_left_alone or "step" in module.calls_by_name
 

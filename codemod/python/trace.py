@@ -29,7 +29,7 @@ from .limits import MAX_CALLER_HOPS, MAX_DEPTH, MAX_STEPS, MAX_VALUES
 from .names import Binding, FunctionNode, ModuleNames, attribute_chain, definition_named, definition_of
 from .options import options_read
 from .trace_memory import Reach, TraceMemory, Way
-from .trace_steps import Bound, Chosen, Declared, Defaulted, Gap, LookedUp, Passed, Returned, Step
+from .trace_steps import Bound, Chosen, Declared, Defaulted, Filled, Gap, LookedUp, Passed, Returned, Step
 
 V = TypeVar("V", bound=Hashable)
 
@@ -286,7 +286,9 @@ class Trace(Generic[V]):
         argument = site.target.arguments(site.call).get(binding.name)
         if argument is not None:
             return self._carried(Passed(site, binding), self.of(site.module, argument))
-        return self._gap(site.module, site.call, Gap.CALLERS) if hides_arguments(site.call) else ()
+        if not hides_arguments(site.call):
+            return ()
+        return self._carried(Filled(site, binding), self._gap(site.module, site.call, Gap.CALLERS))
 
     def _call(self, module: ModuleNames, node: ast.Call) -> Iterable[V]:
         if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and 1 <= len(node.args) <= 2:

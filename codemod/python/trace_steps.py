@@ -72,6 +72,14 @@ class Defaulted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Filled:
+    """A caller passes a mapping that may hold a value for a parameter: ``main(**options)``."""
+
+    site: CallSite
+    parameter: Binding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LookedUp:
     """A table has the value under ``entry``; it is read with ``key``."""
 
@@ -89,4 +97,4 @@ class Declared:
     option: Option
 
 
-Step: TypeAlias = Chosen | Bound | Returned | Passed | Defaulted | LookedUp | Declared
+Step: TypeAlias = Chosen | Bound | Returned | Passed | Filled | Defaulted | LookedUp | Declared

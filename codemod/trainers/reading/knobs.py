@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ...model import Edit, EditRefused, ReplaceText
-from ...python.names import ModuleNames
+from ...python.names import ModuleNames, last_name, modules_with, string_of
 from ...python.paths import name_parts
 from ...python.precision_words import CHOOSING
 from ...python.trace import Domain, Trace, trace
@@ -81,7 +81,7 @@ def knobs_of(
         names: dict[Constant, Dtype] = {dtype.name: dtype for dtype in (BF16, FP16, FP32)}
         found[ast.unparse(key)] = _Growing(holder, key, names)
     knobs = [
-        Knob(item.module, item.node, tuple(item.settled()), (), frozenset(item.fallen_back), item.undecided)
+        Knob(item.module, item.node, tuple(item.settled(project)), (), frozenset(item.fallen_back), item.undecided)
         for item in found.values()
     ]
     speaking = [knob for knob in knobs if knob.meanings and _speaks(knob)]
@@ -125,24 +125,52 @@ class _Growing:
     def undecided(self) -> frozenset[Constant]:
         return frozenset(value for value in self.shared if isinstance(value, str))
 
-    def settled(self) -> Iterator[tuple[Constant, Dtype]]:
+    def settled(self, project: Project) -> Iterator[tuple[Constant, Dtype]]:
         yield from ((value, dtype) for value, dtype in self.meanings.items() if value not in self.shared)
-        yield from ((word, dtype) for dtype in self.others if len(self.others) == 1 for word in self._twins(dtype))
+        for dtype in self.others if len(self.others) == 1 else ():
+            yield from ((word, dtype) for word in self._twins(project, dtype))
 
-    def _twins(self, dtype: Dtype) -> Iterator[str]:
-        """``bf16`` of ``float16 if x == "fp16" else bfloat16``, where another test of ``x`` knows the word."""
-        text = ast.unparse(self.node)
-        tests = (
-            item
-            for item in self.module.of_type(ast.Compare)
-            if text in map(ast.unparse, (item.left, *item.comparators))
-        )
-        words = (node for test in tests for node in ast.walk(test) if isinstance(node, ast.Constant))
-        known = {node.value for node in words if isinstance(node.value, str)}
+    def _twins(self, project: Project, dtype: Dtype) -> Iterator[str]:
+        """``bf16`` of ``float16 if x == "fp16" else bfloat16``, where another test of ``x`` knows the word, or each
+        test that has this name asks for the other word or for none: ``x != "no"``."""
+        text, name = ast.unparse(self.node), _name(self.node)
+        own = [item for item in self.module.of_type(ast.Compare) if text in map(ast.unparse, _sides(item))]
+        known = {word for test in own for word in _words(test)}
+        near = [(self.module, test) for test in own]
+        near += [(module, test) for module in modules_with(project, (name,)) for test in _tests_of(module, name)]
         for value, meant in self.meanings.items():
             twin = TWINS.get(value) if isinstance(value, str) and meant != dtype else None
-            if twin in known and as_dtype(twin) == dtype and twin not in self.meanings:
+            if twin is None or as_dtype(twin) != dtype or twin in self.meanings:
+                continue
+            asked = {value, twin, *FULL}
+            if twin in known or all(_is_plain(*item) and asked.issuperset(_words(item[1])) for item in near):
                 yield twin
+
+
+def _name(node: ast.expr) -> str:
+    return string_of(node.slice) or "" if isinstance(node, ast.Subscript) else last_name(node)
+
+
+def _tests_of(module: ModuleNames, name: str) -> Iterator[ast.Compare]:
+    return (item for item in module.of_type(ast.Compare) if any(_name(side) == name for side in _sides(item)))
+
+
+def _words(test: ast.Compare) -> set[str]:
+    constants = (node.value for node in ast.walk(test) if isinstance(node, ast.Constant))
+    return {value for value in constants if isinstance(value, str)}
+
+
+def _is_plain(module: ModuleNames, test: ast.Compare) -> bool:
+    """Whether a test asks for one word, and no run is stopped by it."""
+    statement = module.statement_of(test)
+    stops = isinstance(statement, ast.Assert | ast.Raise) or (
+        isinstance(statement, ast.If) and isinstance(statement.body[0], ast.Raise)
+    )
+    return len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.NotEq) and not stops
+
+
+def _sides(test: ast.Compare) -> tuple[ast.expr, ...]:
+    return (test.left, *test.comparators)
 
 
 def _note(project: Project, module: ModuleNames, found: dict[str, _Growing], given: Given, scenario: Scenario) -> None:

@@ -18,7 +18,7 @@ from ...python.options import Option
 from ...python.paths import guards
 from ...python.scopes import Binding
 from ...python.trace import Domain, Trace, trace
-from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
+from ...python.trace_steps import Bound, Chosen, Defaulted, Filled, Gap, Passed, Step
 from ...source.project import Project
 from ...torch.dtype_values import constants_of
 from ...torch.dtypes import Unknown
@@ -28,8 +28,9 @@ from .joined_switches import ASKS_FOR_DEVICE, all_of, is_joined, none_of
 from .launch_flags import programs_of
 from .mapping_items import DICTIONARIES, fills, is_of_globals, values_under
 from .named_classes import arguments_named
+from .opened_files import FILES
 from .picked_words import Pick, pick_of
-from .setting_reads import Read, entries_read, is_of_settings, read_of
+from .setting_reads import Read, entries_filling, entries_read, is_of_settings, read_of
 from .source import Source, literal_source, tested_source
 from .word_pairs import pairs_given
 
@@ -240,6 +241,8 @@ def _carried(question: Trace[Source], step: Step, found: Iterable[Source]) -> It
     if isinstance(step, Defaulted):
         kind = "fallback" if _is_filled(question.project, step) else "parameter"
         return [_of_kind(source, kind, step.parameter.name) for source in found]
+    if isinstance(step, Filled):
+        return [*found, *_of_filling(question.project, step)]
     if isinstance(step, Passed):
         site = step.site
         call = f"{site.module.path}:{site.module.document.span(site.call).row}"
@@ -253,6 +256,17 @@ def _carried(question: Trace[Source], step: Step, found: Iterable[Source]) -> It
         test = ast.unparse(step.node.test)
         return [replace(item, picked_by=item.picked_by or test) if item.kind == HERE else item for item in found]
     return found
+
+
+def _of_filling(project: Project, step: Filled) -> Iterator[Source]:
+    """The entries of files that are loaded and passed as a whole: ``main(**OmegaConf.load(args.config))``."""
+    site, function = step.site, step.parameter.scope.node
+    for value in (item.value for item in site.call.keywords if item.arg is None):
+        read = read_of(site.module, value)
+        above = read.parts if read is not None else ()
+        named = trace(project, site.module, value, FILES)
+        if isinstance(function, FunctionNode) and any(named):
+            yield from entries_filling(project, Read(site.module, (*above, step.parameter.name)), function)
 
 
 def _is_filled(project: Project, step: Defaulted) -> bool:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from ...formats.text import Entry
 from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules
-from ...python.names import ModuleNames, string_of
+from ...python.names import FunctionNode, ModuleNames, string_of
+from ...python.scopes import positional
 from ...python.settings_objects import may_hold_settings
 from ...source.documents import Document, FileKind
 from ...source.project import Project
@@ -114,6 +115,20 @@ def entries_read(project: Project, read: Read) -> Iterator[Source]:
             elif (is_seen and (len(entry.key) == len(read.parts) or _is_of_group(config, entry, read))) or (
                 (is_seen or len(entry.key) >= read.levels) and _fits(project, config, entry, read)
             ):
+                yield replace(entry_source(config, entry), is_guessed=not is_seen)
+
+
+def entries_filling(project: Project, read: Read, function: FunctionNode) -> Iterator[Source]:
+    """The entries that fill a parameter of a function which is passed all of a file: the others fill its parameters."""
+    taken = {item.arg for item in (*positional(function.args), *function.args.kwonlyargs)}
+    for config in config_files(project, (read.name,), MAPPINGS):
+        if purpose_of(config.document.path).is_left_alone or config.is_data:
+            continue
+        beside = {item.name for item in config.text.entries if item.key[:-1] == read.parts[:-1]}
+        is_whole = len(beside & taken) > ENOUGH_SIBLINGS and (function.args.kwarg is not None or beside <= taken)
+        is_seen = is_loaded_for(project, config.document.path, read.module)
+        for entry in config.text.entries if is_seen or is_whole else ():
+            if entry.key == read.parts and entry.is_scalar:
                 yield replace(entry_source(config, entry), is_guessed=not is_seen)
 
 

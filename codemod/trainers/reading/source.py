@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...formats.text import Entry
 from ...model import Edit, EditRefused, Place, ReplaceExpression, Span
@@ -99,6 +99,11 @@ class Source:
         """Whether a test picks one of two strings."""
         return bool(self.quote)
 
+    @property
+    def believed(self) -> Source:
+        """The same as if the code were seen to load its file: what is written then needs leave."""
+        return replace(self, is_guessed=False)
+
     def place(self, message: str) -> Place:
         return Place(self.path, self.span, message)
 
@@ -191,8 +196,11 @@ def entry_source(config: ConfigFile, entry: Entry) -> Source:
 
 
 def only_fallbacks(found: Iterable[Source]) -> bool:
-    """Whether all that is known of a setting is what holds where the configuration does not name it."""
-    kinds = {item.kind for item in found}
+    """Whether all that is known of a setting is what holds where the configuration does not name it.
+
+    A file that nothing is seen to read may be that configuration.
+    """
+    kinds = {item.kind for item in found if not item.is_guessed}
     return kinds == {"fallback"}
 
 

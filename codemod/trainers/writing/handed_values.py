@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ...model import Edit, EditRefused
@@ -29,6 +30,8 @@ from .widened_options import OTHER_READERS, WIDENED, is_read_otherwise, widened
 
 FP8 = "fp8"
 """What a trainer computes in on GPUs that have float8; no target of a move is as narrow, so a person decides."""
+FALLBACK = "this value counts only where the configuration has none, and which one a run reads is not known"
+UNREAD = "nothing is seen to read this file, only code that reads keys as it has them"
 OF_A_RUN = ("entry", "flag", "variable")
 """Kinds of sources of which each run has its own."""
 PRECISIONS = frozenset({*CHOOSING, "fp32", "float32", "16"})
@@ -84,9 +87,7 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> AtSources | 
     if found and step.value == FALSE and all(_gives_way(project, scope, step, source) for source in found):
         return AtSources()
     stays = all(token_of_constant(source.value) == step.value == FALSE for source in found)
-    if (only_fallbacks(found) and not stays) or (
-        argument is not None and unfollowed_argument(project, *argument) is not None
-    ):
+    if argument is not None and unfollowed_argument(project, *argument) is not None:
         return None
     ignored = unused_defaults(found) | _off_beside_others(found, step)
     ignored |= _off_where_others_are_on(project, scope, step, found)
@@ -95,7 +96,7 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> AtSources | 
     follows = any(token_of_constant(item.value) == step.value for item in picked)
     follows = follows and (_decided_beside(project, scope) or _is_given(project, scope, step))
     edits: list[Edit] = []
-    doubt = ""
+    doubt = FALLBACK if only_fallbacks(found) and not stays else ""
     stated = False
     for source in found:
         token = token_of_constant(source.value)
@@ -126,7 +127,26 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> AtSources | 
                     return None
                 edits += taking
                 doubt = WIDENED
+    stated = stated or any(True for _ in _likenesses(found, step))
     return AtSources(tuple(dict.fromkeys(edits)), doubt) if stated else None
+
+
+def edits_of_likenesses(project: Project, scope: Scope, step: Step) -> Iterator[tuple[Source, Edit]]:
+    """The edits of files that nothing is seen to read, only code that reads such keys; what is off there stays."""
+    argument = scope.argument(step.setting)
+    for source, meant in _likenesses(joined_sources(project, *argument) if argument is not None else (), step):
+        if meant != step.key.meaning(step.value):
+            with suppress(EditRefused):
+                yield source, source.believed.respelled(_constant(step, source))
+
+
+def _likenesses(found: Sequence[Source], step: Step) -> Iterator[tuple[Source, str]]:
+    """What such files ask for, each with its regime."""
+    for source in found if not step.key.is_switch else ():  # of two switches one may stand in another place
+        token = token_of_constant(source.value) if source.is_guessed and not source.picked_by else None
+        meant = step.key.meaning(token) if token is not None and step.key.accepts(token) else None
+        if meant not in (None, "fp32"):
+            yield source, meant
 
 
 def _widened(project: Project, scope: Scope, step: Step, source: Source, found: Sequence[Source]) -> tuple[Edit, ...]:

@@ -26,7 +26,6 @@ from ..reading.loaded_files import serves_inference
 from ..reading.picked_calls import is_picked_by_word
 from ..reading.runs import is_said_over, runs_with
 from ..reading.scopes import AUTO, FALSE, Scope, Setting, TextOrigin
-from ..reading.source import Source, only_fallbacks, unused_defaults
 from .added_keys import key_not_taken, read_by_name, value_not_taken
 from .alternatives import is_chosen_by_switches, one_of_several
 from .counterparts import beside
@@ -35,16 +34,15 @@ from .edits import edits_of, exchanged
 from .handed_deepspeed import beside_unseen_arguments
 from .handed_values import (
     FP8,
+    UNREAD,
     asks_for_a_device_only,
     asks_the_machine,
     edits_at_sources,
+    edits_of_likenesses,
 )
 from .origins import is_unset, set_at_origin
 from .steps import Plan, Step, in_words, plan_of, said
 from .unscaled import UNSCALED, raw_step, would_be_unscaled
-
-OVERRIDDEN = "configuration files give another value"
-FALLBACK = "this value counts only where the configuration has none, and which one a run reads is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +73,8 @@ class Move:
     """Where the only command line begins that it changes, as an offset; None: it is about the whole file."""
     settled_by: tuple[Place, ...] = ()
     """Where a switch is given that picks this value: what changes all of them changes this as well."""
+    beside: bool = False
+    """Whether it stands in a file that nothing is seen to read, or others decide: it goes where its readers go."""
 
     @property
     def place(self) -> Place:
@@ -96,15 +96,6 @@ class Move:
         """The finding, with what carries it out."""
         fix = self.fix(project)
         return rule.found(self.place, self.evidence, [fix] if fix is not None else [])
-
-
-def as_far_as_it_counts(move: Move, source: Source, found: Sequence[Source]) -> Move:
-    """``move`` of one of the sources that a setting has; reported where a configuration decides instead."""
-    if source in unused_defaults(found):
-        return move.only_reported(OVERRIDDEN, aside=True)
-    if source.is_guessed:
-        return replace(move, aside=True)
-    return move.only_reported(FALLBACK) if only_fallbacks(found) else move
 
 
 def moves_of(project: Project) -> Iterator[Move]:
@@ -133,6 +124,12 @@ def _all_moves(project: Project, target: str) -> Iterator[tuple[Scope, Move]]:
             move = _move(project, scope, plan, target) if not is_others else None
             if move is not None:
                 yield scope, move
+            for step in plan.unknown if not is_others else ():
+                for source, edit in edits_of_likenesses(project, scope, step):
+                    said = f"{source.key} is {source.text}; the target is {target}"
+                    effect = f"sets {source.key} to {step.value} ({target} was asked for)"
+                    where = (Place(scope.path, scope.span, "this reads such a key"),)
+                    yield scope, Move(source.path, source.span, said, effect, (edit,), where, UNREAD, beside=True)
 
 
 def computes_on_cpu(project: Project, scope: Scope) -> bool:

@@ -21,11 +21,24 @@ from ..reading.declarations import scopes_of
 from ..reading.known_readers import INSTRUCTIONS
 from ..reading.run_code import is_used
 from ..reading.runs import runs_of
+from ..reading.source import Source, only_fallbacks, unused_defaults
+from .handed_values import FALLBACK, UNREAD
 from .moves import Move
 
+OVERRIDDEN = "configuration files give the values that are known to be used in place of this one"
 STAYS = "this stays until it is moved by hand"
 MAX_STARTS = 40
 """How many programs a file of the project can be a part of: one with more is a library, which every program shares."""
+
+
+def as_far_as_it_counts(move: Move, source: Source, found: Sequence[Source]) -> Move:
+    """``move`` of one of the sources that a setting has; with leave only where another one may decide instead."""
+    rivaled = UNREAD if source.is_guessed else OVERRIDDEN if source in unused_defaults(found) else ""
+    if rivaled:
+        return replace(move, beside=True, unproved=rivaled) if move.edits else replace(move, aside=True)
+    if only_fallbacks(found) and move.edits:
+        return replace(move, unproved=move.unproved or FALLBACK)
+    return move
 
 
 def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
@@ -33,21 +46,29 @@ def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
 
     What only makes the others doubtful is said by them.
     """
-    found = list(moves)
+    every = list(moves)
+    found = [move for move in every if not move.beside]
+    programs = _Programs(project)
+    staying: dict[object, Move] = {}
     kept = [move for move in found if move.aside and _stays_as_it_is(move)]
     for group in groups_of(project, found):
         if all(move.follows for move in group):
             continue
         reader = _staying_reader(project, group, kept)
         if reader is not None:
+            staying |= dict.fromkeys(programs.of_moves(group), reader)
             yield from (_shared(move, reader) for move in group if not move.doubt)
             continue
         obstacle = _obstacle(group) or _left_beside(group, found)
         if obstacle is not None:
+            staying |= dict.fromkeys(programs.of_moves(group), obstacle)
             yield from (_held(move, obstacle) for move in group if not move.doubt)
             continue
         doubtful = _doubtful(project, group)
         yield from (move if move is doubtful else _doubted(move, doubtful) for move in group if not move.doubt)
+    for move in (item for item in every if item.beside):
+        obstacle = next((staying[mark] for mark in programs.of_readers(move) if mark in staying), None)
+        yield move if obstacle is None else _held(move, obstacle)
 
 
 def _stays_as_it_is(move: Move) -> bool:
@@ -166,6 +187,13 @@ class _Programs:
         if not marks:
             marks = {mark for place in move.evidence for mark in self._of(place.path, frozenset((place.span.row,)))}
         return {*marks, *places} if not move.aside else {("aside", move.path, move.span)}
+
+    def of_moves(self, moves: Iterable[Move]) -> set[object]:
+        return {mark for move in moves for mark in self.of_move(move)}
+
+    def of_readers(self, move: Move) -> set[object]:
+        """The programs of the code that a move names as what reads its place."""
+        return {mark for place in move.evidence for mark in self._of(place.path, frozenset((place.span.row,)))}
 
     def _of(self, path: str, rows: frozenset[int]) -> frozenset[object]:
         if (path, rows) not in self._known:

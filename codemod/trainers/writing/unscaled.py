@@ -40,6 +40,12 @@ def raw_step(project: Project, modules: Iterable[ModuleNames]) -> str:
     return ""
 
 
+def is_stepped(project: Project, module: ModuleNames) -> bool:
+    """Whether a program that reaches ``module`` steps an optimizer: where only gradients are timed, none are lost."""
+    called = (call for item in starts_of(project, module) for call in item.calls_by_name.get("step", ()))
+    return any(isinstance(call.func, ast.Attribute) for call in called)
+
+
 def has_unscaled_step(project: Project, module: ModuleNames) -> bool:
     """Whether one of the programs that reach ``module`` runs ``backward`` on a loss that nothing scales."""
     return not all(_scales(project, item) for item in _stepping(project, module))

@@ -23,9 +23,10 @@ from ....codemod.trainers.reading.links import sources, unfollowed_argument
 from ....codemod.trainers.reading.region_switches import is_fixed_off
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.writing.doubts import OFF_TODAY
-from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
+from ....codemod.trainers.writing.moves import Move
+from ....codemod.trainers.writing.transactions import as_far_as_it_counts
 from ....codemod.trainers.writing.twin_flags import OTHER_USES, twin_flag
-from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step, is_unscaled_in, raw_step
+from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step, is_stepped, is_unscaled_in, raw_step
 from .branches import is_picked, left_open, picked_moves
 from .demanded_halves import demanded_half
 from .half_kernels import half_only_kernel
@@ -155,7 +156,7 @@ def _knob_moves(
         return
     twin = twin_flag(project, source, wanted) if isinstance(value, bool) else None
     try:
-        edit = twin or source.respelled(value)
+        edit = twin or source.believed.respelled(value)
     except EditRefused as refusal:
         message += f"; it has to be {value!r}, by hand: {refusal}"
         yield Move(source.path, source.span, message, evidence=evidence)
@@ -338,7 +339,7 @@ def _doubted_scaling(project: Project, region: TrainingRegion) -> str:
 
 def is_left_unscaled(project: Project, region: TrainingRegion) -> bool:
     """Whether a step of the region's programs runs ``backward`` on a loss that nothing scales, nor PF102 can."""
-    if runs_without_gradients(region.autocast):
+    if runs_without_gradients(region.autocast) or not is_stepped(project, region.module):
         return False
     step = training_step(project, region.autocast)
     here = is_unscaled_in(region.module, region.autocast.node) or (

@@ -9,9 +9,10 @@ import ast
 from collections.abc import Container, Iterator
 
 from ....codemod.model import Place
+from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.runs import Run, runs_of, starts_of
 from ....codemod.purpose.targets import compute_dtype
-from ....codemod.purpose.training import reached_modules
+from ....codemod.purpose.training import only_infers, reached_modules
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import calls_of, function_of
 from ....codemod.source.documents import FileKind
@@ -59,14 +60,14 @@ def _of_runs(project: Project, wanted: Dtype, seen: Container[ast.AST]) -> Itera
 
 
 def leaving(project: Project, module: ModuleNames, call: ast.Call, old: Dtype) -> Place | None:
-    """What says that runs which use a call leave ``old``, where only such runs use it, and all of them train."""
+    """What says that a run which trains, and uses a call, leaves ``old``, where no program that only infers uses it."""
     runs = runs_of(project, module, call)
-    starts = {start for run in runs for start in run.starts}
-    row = module.document.span(call).row
-    others = (item for item in starts_of(project, module) if item is not module and item not in starts)
-    is_theirs = not any(is_used(project, other.path, module.path, row) for other in others)
-    is_theirs = is_theirs and all(is_used(project, start.path, module.path, row) for start in starts)
-    return runs[0].place if runs and is_theirs and all(run.trains and _leaves(run, old) for run in runs) else None
+    own = [run for run in runs if run.trains and _leaves(run, old)]
+    begun = {start for run in runs if run.trains for start in run.starts}
+    row, users = module.document.span(call).row, {*starts_of(project, module), *begun} - {module}
+    using = [item.path for item in users if is_used(project, item.path, module.path, row)]
+    infers = any(only_infers(project, path) or purpose_of(path).is_left_alone for path in using)
+    return own[0].place if own and (using or module in begun) and not infers else None
 
 
 def _leaves(run: Run, old: Dtype) -> bool:

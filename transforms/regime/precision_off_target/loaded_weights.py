@@ -10,7 +10,7 @@ from ....codemod.model import Edit, EditRefused, Place, Span
 from ....codemod.proof.needs import Need
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.targets import compute_dtype
-from ....codemod.purpose.training import only_infers, reached_modules, training_modules
+from ....codemod.purpose.training import only_infers, reached_modules, stepping_modules, training_modules
 from ....codemod.python.functions import all_bases
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
@@ -24,7 +24,8 @@ from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.loads import loads_in
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.reading.stated_words import named_attribute
-from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
+from ....codemod.trainers.writing.moves import Move
+from ....codemod.trainers.writing.transactions import as_far_as_it_counts
 from .branches import is_picked, picked_moves
 from .half_kernels import half_only_kernel
 from .input_casts import leaving
@@ -112,7 +113,11 @@ def _trained(project: Project) -> set[ModuleNames]:
     paths = {scope.path for scope in scopes_of(project) if scope.kind == "call" and any(scope.regimes)}
     evaluating = [path for path in sorted(paths) if purpose_of(path).is_left_alone and not purpose_of(path).is_foreign]
     documents = project.python_documents_at([path for path in evaluating if not only_infers(project, path)])
-    return {*training_modules(project), *(names_of(project, document) for document in documents)}
+    return {
+        *training_modules(project),
+        *stepping_modules(project),
+        *(names_of(project, document) for document in documents),
+    }
 
 
 def _prepares_training(argument: DtypeArgument) -> bool:
@@ -172,8 +177,10 @@ def _moves(project: Project, argument: DtypeArgument, wanted: Dtype) -> Iterator
         return
     word = named_attribute(node) or node
     if isinstance(word, ast.Constant) and isinstance(word.value, str) and word.value in ("float16", "bfloat16"):
-        for source in sources(project, module, word) if any(_is_wrong(value, wanted) for value in values) else ():
-            yield from _respelled(project, argument, wanted, source, _kept_in(project, argument, wanted).name)
+        named = sources(project, module, word) if any(_is_wrong(value, wanted) for value in values) else ()
+        for source in named:
+            for move in _respelled(project, argument, wanted, source, _kept_in(project, argument, wanted).name):
+                yield as_far_as_it_counts(move, source, named) if source.is_guessed else move
         return
     knobs = [knob for knob in knobs_of(project, module, scenarios, node) if knob.literal(wanted) is not None]
     for knob in knobs:
@@ -222,7 +229,7 @@ def _respelled(
         return
     place = source.place(f"{source.key or argument.name} is {source.text or source.value}")
     try:
-        edits = (source.respelled(value),) if value is not None else ()
+        edits = (source.believed.respelled(value),) if value is not None else ()
     except EditRefused:
         edits = ()
     is_switch = isinstance(source.value, bool) and meant is not None

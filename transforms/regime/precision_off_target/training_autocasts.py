@@ -11,7 +11,7 @@ from ....codemod.purpose.entered import regions_around
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.regions import Region, entry_givens
 from ....codemod.purpose.steps import alternatives, carries_nothing_back, function_scope, is_crowded, says_evaluation
-from ....codemod.purpose.training import reached_modules, training_modules
+from ....codemod.purpose.training import reached_modules, stepping_modules, training_modules
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
@@ -62,7 +62,8 @@ class TrainingRegion:
 @fact
 def training_regions(project: Project) -> tuple[TrainingRegion, ...]:
     """The regions that training steps, and evaluations in between, compute in; float32 islands left out."""
-    trained = {*training_modules(project), *(item for scaler in scalers(project) for item in scaler.modules)}
+    trained = {*training_modules(project), *stepping_modules(project)}
+    trained |= {item for scaler in scalers(project) for item in scaler.modules}
     trained = {module for module in trained if not purpose_of(module.document.path).is_foreign}
     return tuple(_described(project, item) for item in _entered(project, trained))
 
