@@ -91,13 +91,13 @@ def rehearse(
         shadow=tuple(shadow_modules or ["*"]) if shadow or shadow_modules or shadow_page else (),
     )
     record, run = _rehearsed(replace(request, gpu=Gpu.REQUIRED) if compare else request)
-    simulated = _rehearsed(replace(request, gpu=Gpu.IGNORED))[0] if compare else None
+    simulated = _rehearsed(replace(request, gpu=Gpu.IGNORED)) if compare else None
     if save is not None:
         save.write_text(record.dump(), "utf-8")
     if shadow_page is not None:
         shadow_page.write_text(page_of(record), "utf-8")
     code = _shown(request.root, record, run, None if quiet else output_format, verbose)
-    raise typer.Exit(code if simulated is None else max(code, compared(record, simulated)))
+    raise typer.Exit(code if simulated is None else max(code, compared(record, *simulated)))
 
 
 def _notebook(command: list[str]) -> Notebook | None:

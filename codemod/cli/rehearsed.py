@@ -20,6 +20,7 @@ from .request import Opened, open_request, options_of
 if TYPE_CHECKING:
     from ...probes.rehearsal.inside.shadow.places import Findings
     from ...probes.rehearsal.record import Record
+    from ...probes.rehearsal.running import Run
     from ..observed.observation import Failure, Observation
     from ..report.frame import OutputLine
     from ..report.text import View
@@ -113,15 +114,17 @@ def _closing(observation: Observation) -> Iterator[str]:
 # --- a GPU beside the rehearsal, and the float64 shadow ---
 
 
-def compared(recorded: Record, simulated: Record) -> int:
-    """Say on standard error where the rehearsal was wrong; the exit code."""
+def compared(recorded: Record, simulated: Record, run: Run) -> int:
+    """Say on standard error where the rehearsal was wrong, or how it ended early; the exit code."""
+    from ...probes.rehearsal.verdict import closing, tail
     from ..observed.agreeing import disagreements
     from ..observed.observed_file import parse_observation
     from ..report.printable import printable
 
     found = disagreements(*(parse_observation(each.dump(), "the record") for each in (recorded, simulated)))
-    for line in found:
-        print(printable(f"wrong: {line}"), file=sys.stderr)
+    ended = (*tail(run.errors), f"The rehearsal: {closing(simulated, run)}.")
+    for line in (*(ended if simulated.steps < recorded.steps else ()), *(f"wrong: {line}" for line in found)):
+        print(printable(line), file=sys.stderr)
     count = f"{len(found)} place{'' if len(found) == 1 else 's'}"
     said = f"was wrong at {count}" if found else "saw what this GPU does"
     print(f"Compared: the rehearsal as {simulated.device['profile']} {said}.", file=sys.stderr)

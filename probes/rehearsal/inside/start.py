@@ -44,9 +44,14 @@ def start(module: Any, settings: Settings) -> None:
         recorder.write()
         os._exit(0)
     if found and (settings.on.simulated or settings.on.type == "cpu"):
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # what slips past the rehearsal must not end up on the GPU
+        _hide_gpus()
     SESSION[:] = [Session(module, settings)]
     SESSION[0].start()
+
+
+def _hide_gpus() -> None:
+    """What slips past the rehearsal must not end up on a GPU: for CUDA alone, as programs read the variable as well."""
+    os.putenv("CUDA_VISIBLE_DEVICES", "")
 
 
 def _finds_gpu(module: Any) -> bool:
