@@ -63,6 +63,20 @@ except TypeError as error:
 else:
     raise AssertionError
 """,
+    "bounds that float16 does not hold": """
+x = torch.ones(2, device=D, dtype=torch.float16, requires_grad=True)
+y = x.clamp(min=-1e9) + F.hardtanh(x, -1e9, 1e9) + x.detach().clone().clamp_(max=1e9)
+y.sum().backward()
+assert y.dtype == x.grad.dtype == torch.float16 and y.sum() == 6 and x.grad.sum() == 4
+assert x.clamp(min=1e9).isinf().all()
+""",
+    "choices that the dtype holds": """
+mask = torch.tensor([True, False], device=D)
+half = torch.float16
+for dtype, number in ((torch.float32, -1e9), (torch.bfloat16, -1e9), (half, -65504.0), (half, -float("inf"))):
+    assert torch.where(mask, torch.ones(2, device=D, dtype=dtype), number).dtype == dtype
+assert torch.where(mask, torch.ones(2, device=D).half(), torch.tensor(-1e9)).isinf().any()
+""",
     "powers of two": "assert torch.fft.rfft(torch.ones(8, device=D).half()).dtype == torch.complex32\n",
     "a product is written to out": """
 a, out = torch.ones(2, 2, device=D).half(), torch.zeros(2, 2, device=D).half()
@@ -70,6 +84,14 @@ assert torch.mm(a, a, out=out) is out and out.sum() == 8
 """,
 }
 WRONG = {
+    "a choice beyond float16": (
+        "torch.where(torch.ones(2, device=D) > 0, torch.ones(2, device=D).half(), -1e9)\n",
+        "value cannot be converted to type c10::Half without overflow",
+    ),
+    "a threshold beyond float16": (
+        "F.threshold(torch.ones(2, device=D).half(), 1e9, 0.0)\n",
+        "value cannot be converted to type c10::Half without overflow",
+    ),
     "other sizes": ("torch.fft.rfft(torch.ones(6, device=D).half())\n", "powers of two"),
     "other sizes on the way back": (
         "torch.fft.irfft(torch.fft.rfft(torch.ones(8, device=D).half()), n=6)\n",
@@ -185,6 +207,15 @@ def test_the_driver_is_asked_for_a_gpu_and_nothing_is_left_behind(monkeypatch: p
         cuda = SimpleNamespace(is_available=lambda asked=asked: asked.append(os.environ.get(name)) or True)
         assert start._finds_gpu(SimpleNamespace(cuda=cuda))
         assert (asked, os.environ.get(name)) == (["1"], before)
+
+
+def test_a_gpu_is_hidden_from_cuda_and_not_from_what_reads_the_variable() -> None:
+    """DeepSpeed makes numbers of it, and an empty text is none."""
+    code = "import os, subprocess\nfrom precfix.probes.rehearsal.inside import start\nstart._hide_gpus()\n"
+    code += "print(os.environ['CUDA_VISIBLE_DEVICES'], subprocess.run(['printenv', 'CUDA_VISIBLE_DEVICES']).returncode)"
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "0"}
+    done = subprocess.run([python(), "-c", code], capture_output=True, text=True, timeout=120, env=environment)
+    assert done.stdout.split() == ["0", "0"], done.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 ## What goes wrong
 
 `scores.masked_fill(mask, -1e9)` on a float16 tensor stops with
-`RuntimeError: value cannot be converted to type c10::Half without overflow`. So do `masked_fill_`, `fill_`, `clamp`,
-`index_fill`, `torch.full(..., -1e9, dtype=torch.float16)` and `F.pad(value=...)`. With `torch.finfo(torch.float32).min`
-bfloat16 stops as well (`... c10::BFloat16 without overflow`).
+`RuntimeError: value cannot be converted to type c10::Half without overflow`. So do `masked_fill_`, `fill_`,
+`index_fill`, `scatter`, `torch.full(..., -1e9, dtype=torch.float16)` and `F.pad(value=...)`, and on a GPU
+`torch.where(mask, scores, -1e9)`, which gives `-inf` on a CPU. With `torch.finfo(torch.float32).min` bfloat16 stops
+as well (`... c10::BFloat16 without overflow`).
 
 ## Why
 
@@ -18,15 +19,15 @@ weights are float32: the line works until mixed precision is switched on (measur
 `finfo` [safe]: the constant becomes `torch.finfo(<tensor>.dtype).min` (or `.max`). Offered where the constant already
 was the limit of float32, where the tensor has a 16-bit dtype in every run, or where nothing but a softmax reads the
 result: masked places stay zero there, in float32 too. `finfo-elsewhere` [unsafe] is the same edit where other code
-reads the masked values, which change in float32 runs. Two such masks must not be added: the sum is `-inf`, and a row
-that is masked as a whole becomes NaN.
+reads the masked values, which change in float32 runs, and for `torch.where`, which a CPU takes. Two such masks must not
+be added: the sum is `-inf`, and a row that is masked as a whole becomes NaN.
 
 ## Not flagged
 
 bfloat16 and -1e9, which fit; -1e4 and infinities; scores that were cast to float32 before; code in a disabled autocast
 or behind a test of the dtype; classes that no file names; tensors whose dtype is not certain; a project that never
-computes in 16 bits. A constant that is added, chosen by `torch.where` or written by `t[mask] = -1e9` silently becomes
-`-inf`, which a mask can bear.
+computes in 16 bits. A constant that is added or written by `t[mask] = -1e9` silently becomes `-inf`, which a mask can
+bear; the bounds of a `clamp` are as good as none on a GPU, and refused by a CPU only (both measured with PyTorch 2.11).
 """
 
 from __future__ import annotations
@@ -54,16 +55,11 @@ from ...codemod.torch.imported import torch_for
 
 LIMITS = {FP16: 65504.0, BF16: 3.3895313892515355e38}
 C_NAMES = {FP16: "c10::Half", BF16: "c10::BFloat16"}
+CHOICE = "where"
 METHODS = {
     "masked_fill": (("value", 1),),
     "masked_fill_": (("value", 1),),
     "fill_": (("value", 0),),
-    "clamp": (("min", 0), ("max", 1)),
-    "clamp_": (("min", 0), ("max", 1)),
-    "clip": (("min", 0), ("max", 1)),
-    "clip_": (("min", 0), ("max", 1)),
-    "clamp_min": (("min", 0),),
-    "clamp_max": (("max", 0),),
     "index_fill": (("value", 2),),
     "index_fill_": (("value", 2),),
     "fill_diagonal_": (("fill_value", 0),),
@@ -71,11 +67,14 @@ METHODS = {
     "full_like": (("fill_value", 0),),
     "full": (("fill_value", 0),),
     "pad": (("value", 2),),
+    "scatter": (("value", 2),),
+    "scatter_": (("value", 2),),
+    CHOICE: (("input", 0), ("other", 1)),
 }
 """Calls that refuse a number their tensor cannot hold: name and position of the number, the tensor left out."""
 INFINITE = ("inf", "-inf", "+inf", "infinity", "-infinity")
 """What ``float`` is passed for a number that every floating type can hold."""
-WORDS = ("masked_fill", "clamp", "clip(", "fill_(", "index_fill", "full(", "full_like(", "pad(")
+WORDS = ("masked_fill", "fill_(", "index_fill", "full(", "full_like(", "pad(", "scatter", "where(")
 ELSEWHERE = ("onnx", "export", "infer", "data", "preprocess", "frontend", "convert", "deprecated")
 """Words in paths of code that prepares data or serves a model."""
 PASSING = ("view", "reshape", "transpose", "permute", "contiguous", "float", "to")
@@ -155,7 +154,7 @@ def _is_trained(project: Project, module: ModuleNames, write: Write) -> bool:
 def _writes(project: Project, module: ModuleNames) -> Iterator[Write]:
     for name, places in METHODS.items():
         for call in module.calls_by_name.get(name, []):
-            tensor, skip = _tensor(module, call, name)
+            tensor, skip = _tensor(project, module, call, name)
             if tensor is None:
                 continue
             for keyword, index in places:
@@ -165,13 +164,16 @@ def _writes(project: Project, module: ModuleNames) -> Iterator[Write]:
                     yield Write(module, call, tensor, number, value)
 
 
-def _tensor(module: ModuleNames, call: ast.Call, name: str) -> tuple[ast.expr | None, int]:
+def _tensor(project: Project, module: ModuleNames, call: ast.Call, name: str) -> tuple[ast.expr | None, int]:
     """The tensor that is written, and how many positional arguments stand before those of the method."""
     qualified = module.qualified(call.func)
     if qualified is not None:
         known = qualified in (f"torch.{name}", f"torch.nn.functional.{name}", f"torch.special.{name}")
         if not known or any(isinstance(item, ast.Starred) for item in call.args):
             return None, 0
+        if name == CHOICE:
+            chosen = [each for each in call.args[1:3] if number_of(project, module, each) is None]
+            return (chosen[0] if len(chosen) == 1 else None), 1
         makes = name in ("full", "full_like")
         return (call if makes else call.args[0] if call.args else None), 1
     if not isinstance(call.func, ast.Attribute) or name in ("full", "full_like", "pad"):
@@ -186,7 +188,8 @@ def _finding(project: Project, write: Write, half: Half, overflows: list[Dtype])
     names = " and ".join(dtype.name for dtype in overflows)
     error = f"value cannot be converted to type {C_NAMES[overflows[0]]} without overflow"
     when = half.when(names) or "always"
-    message = f"{write.source} does not fit {names}: {when} this raises '{error}'"
+    where = " on a GPU" if last_name(write.call.func) == CHOICE else ""
+    message = f"{write.source} does not fit {names}: {when} this raises '{error}'{where}"
     return rule.at(write.module, write.number, message, half.why, _fixes(project, write, half))
 
 
@@ -203,7 +206,8 @@ def _fixes(project: Project, write: Write, half: Half) -> list[Fix]:
     else:
         end = "min" if write.value < 0 else "max"
         edit, imported = write.module.replace(write.number, f"{torch[0]}.finfo({dtype}).{end}"), torch[1]
-    safe = limit is not None or half.certain or only_softmax_reads(write.module, write.call)
+    raises = last_name(write.call.func) != CHOICE
+    safe = raises and (limit is not None or half.certain or only_softmax_reads(write.module, write.call))
     if safe:
         why = SameResult("the number raises in the 16-bit runs, and only a softmax, or no run in float32, sees it")
         return [proved(project, "finfo", f"use the limit of {dtype}", [edit, *imported], why)]

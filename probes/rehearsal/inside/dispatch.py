@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .failures import is_of_machine
@@ -33,6 +34,10 @@ _EMULATED = "{} has no bfloat16 in hardware: it is emulated, much slower than fl
 _GROUPS = "aten::native_group_norm"
 _MIXED_REFUSED = {"aten::native_layer_norm": 2, _GROUPS: 1}
 """The CPU takes float32 weights with 16-bit input here, CUDA's kernels do not. -> index of the weight."""
+_NUMBERS_REFUSED = {"aten::scalar_tensor": (0,), "aten::threshold": (1, 2), "aten::threshold_": (1, 2)}
+"""The CPU rounds a number to infinity here, CUDA refuses it: `torch.where(mask, x, -1e9)`. -> where it stands."""
+_NUMBERS_TAKEN = ("aten::clamp", "aten::hardtanh")
+"""The other way round: the beginnings of operations that only the CPU refuses a number."""
 
 
 class Dispatch:
@@ -59,6 +64,8 @@ class Dispatch:
                 self._refuse_mixed(name, args)
             if name in _FFT:
                 self._refuse_sizes(name, args)
+            if name in _NUMBERS_REFUSED:
+                self._refuse_numbers(name, args, kwargs)
         if name in _PRODUCTS:
             floats = float_dtypes(tensors_in(self.tensor, (args, kwargs)))
             if self.emulated and self.torch.bfloat16 in floats:
@@ -87,6 +94,9 @@ class Dispatch:
                 return self._in_float32(func, args, kwargs, dtype)
         if self.simulated and self.cuda and any(words in str(error) for words in _COMPLEX_HALF):
             return self._in_float32(func, args, kwargs, self.torch.float16)
+        is_taken = "without overflow" in str(error) and func._schema.name.startswith(_NUMBERS_TAKEN)
+        if self.simulated and self.cuda and is_taken and len(floats) == 1:
+            return self._in_float32(func, args, kwargs, *floats)
         session.failures.operation = str(func)
         in_backward = session.in_backward and session.functions.running == 0
         if not in_backward or len(floats) < 2 or is_of_machine(error):
@@ -138,6 +148,15 @@ class Dispatch:
             sizes[-1] = int(args[3])
         if any(size & (size - 1) for size in sizes):
             raise of_the_device(RuntimeError(_NO_POWER_OF_TWO.format(sizes)))
+
+    def _refuse_numbers(self, name: str, args: Any, kwargs: Any) -> None:
+        """CUDA converts these numbers to the dtype of the tensor, and refuses what is finite and does not fit."""
+        dtype = kwargs.get("dtype") if name == "aten::scalar_tensor" else args[0].dtype
+        numbers = [args[index] for index in _NUMBERS_REFUSED[name] if index < len(args)]
+        if dtype in self.halves and any(self.torch.finfo(dtype).max < abs(each) < math.inf for each in numbers):
+            name = "Half" if dtype == self.torch.float16 else "BFloat16"
+            text = f"value cannot be converted to type c10::{name} without overflow"
+            raise of_the_device(RuntimeError(text))
 
     def _refuse_mixed(self, name: str, args: Any) -> None:
         weights = args[_MIXED_REFUSED[name] : _MIXED_REFUSED[name] + 2]
