@@ -8,8 +8,11 @@ from DeepSpeed 0.17.1 on, even when the section is disabled; ignored before. Bot
 `fp16` section (`ds-fp16-unknown-key`) or `enable` in the `bf16` section (`ds-bf16-unknown-key`): the same
 ValidationError. A Hugging Face trainer set to `bf16`, or to neither, with a file that enables fp16
 (`hf-deepspeed-mismatch`): `ValueError: Please correct the following DeepSpeed config values that mismatch
-TrainingArguments values`. Code that reads `deepspeed_config["fp16"]["enabled"]`: `KeyError: 'fp16'` when the file
-leaves the section out, as a bf16 configuration does.
+TrainingArguments values`, or accelerate's `--mixed_precision arg cannot be set to bf16 when fp16 is set`. Without ZeRO
+(stage 0, or none) DeepSpeed 0.18.3 to 0.19.8 divides gradients of fp16 by a loss scale that it never applied
+(`ds-fp16-without-zero`): nothing raises, steps are up to 65536 times too small, and small gradients are lost. Code that
+reads `deepspeed_config["fp16"]["enabled"]`: `KeyError: 'fp16'` when the file leaves the section out, as a bf16
+configuration does.
 
 ## Why
 
@@ -21,16 +24,18 @@ are strict pydantic models. They usually come from a copied `fp16` section.
 `delete-keys` [safe]: the keys are deleted; nothing read them, on any version. For two enabled types `keep-bf16` and
 `keep-fp16` [unsafe] switch the other one off: which of the two the run wants is the owner's word, so neither is the
 default without `--unsafe-fixes` or `--fix`. `auto` [safe]: where a trainer's own argument says the type, the file says
-`"auto"`, and the trainer fills it in. `tolerant-read` [safe]: the section is read with `.get`. `respell`
-[safe]: what else clashes, by the tables in `transforms/frameworks/`: apex `amp` beside a 16-bit type is dropped, data
-types that are not the one enabled are dropped, and `communication_data_type` gets the name that DeepSpeed knows.
+`"auto"`, and the trainer fills it in. `tolerant-read` [safe]: the section is read with `.get`. `respell` [safe]: what
+else clashes, by the tables in `transforms/frameworks/`: apex `amp` beside a 16-bit type is dropped, data types that are
+not the one enabled are dropped, and `communication_data_type` gets the name that DeepSpeed knows. fp16 without ZeRO
+is told only.
 
 ## Not flagged
 
-Loss-scale and unknown keys where a manifest allows only DeepSpeed before 0.17.1, or takes it from an address (a fork, a
-commit); files that no launch line names, beside a trainer's arguments; `"auto"` in both sections, which the Hugging
-Face Trainer fills in; loss-scale keys in the `fp16` section; sections of files that are no DeepSpeed configuration;
-`loss_scale` keys elsewhere.
+fp16 without ZeRO where the stage is not known, or a manifest allows only DeepSpeed before 0.18.3; loss-scale and
+unknown keys where a manifest allows only DeepSpeed before 0.17.1, or takes it from an address (a fork, a commit); files
+that no launch line names, beside a trainer's arguments; `"auto"` in both sections, which the Hugging Face Trainer fills
+in; loss-scale keys in the `fp16` section; sections of files that are no DeepSpeed configuration; `loss_scale` keys
+elsewhere.
 """
 
 from __future__ import annotations
@@ -62,23 +67,45 @@ STRAYS = {
 """Keys of DeepSpeed's table that are in the wrong section, what they are, and what the contradiction is called."""
 STRICT = "0.17.1"
 """The release of DeepSpeed that refuses unknown keys."""
+UNSCALED, NO_SUM = "0.18.3", "0.19.0"
+"""The first that scales no loss without ZeRO (still so in 0.19.8), and that sums no bf16 gradients in float32 there."""
 FALSE, AUTO = "false", "auto"
 
 
 def check(project: Project) -> Iterator[Finding]:
     for scope in scopes_of(project):
         if scope.framework.id == "deepspeed":
-            for name, (what, contradiction) in STRAYS.items() if _may_be_strict(project, scope) else ():
+            for name, (what, contradiction) in STRAYS.items() if _may_be(STRICT, project, scope) else ():
                 yield from _stray_keys(project, scope, name, what, contradiction)
             yield from _both_enabled(project, scope)
+            yield from _without_zero(project, scope)
             yield from _against_trainer(project, scope)
     yield from findings_of(project, rule)
     yield from _section_reads(project)
 
 
-def _may_be_strict(project: Project, scope: Scope) -> bool:
+def _may_be(release: str, project: Project, scope: Scope) -> bool:
     versions = allowed(project, "deepspeed", scope.path)
-    return not is_from_source(project, "deepspeed") and (versions is None or versions.may_reach(STRICT))
+    return not is_from_source(project, "deepspeed") and (versions is None or versions.may_reach(release))
+
+
+def _without_zero(project: Project, scope: Scope) -> Iterator[Finding]:
+    """What the newer engines do with 16 bits where no stage of ZeRO is on."""
+    stage, sums = scope.last("zero_optimization.stage"), scope.last("data_types.grad_accum_dtype")
+    # A file that says no size of a batch may be a part of one.
+    if not (stage.value == "0" if stage is not None else _is_whole(scope) and bool(scope.of("filled_by_trainer"))):
+        return
+    fp16, bf16 = _switch(scope, "fp16"), _switch(scope, "bf16")
+    places = [stage.place.saying("ZeRO is off")] if stage is not None else []
+    if fp16 is not None and bf16 is None and _may_be(UNSCALED, project, scope):
+        divided = f"DeepSpeed {UNSCALED} and later divides the gradients by a loss scale that it does not apply"
+        message = f"fp16 without ZeRO: {divided}; stage 1 does, and bf16 needs none [ds-fp16-without-zero]"
+        yield rule.found(fp16.place.saying(message), places, [])
+    if bf16 is not None and sums is not None and sums.value == "fp32" and _may_be(NO_SUM, project, scope):
+        refused = (
+            f"without ZeRO DeepSpeed {NO_SUM} and later refuses to sum gradients of bf16 in fp32 [ds-grad-accum-mix]"
+        )
+        yield rule.found(sums.place.saying(refused), places, [])
 
 
 def _stray_keys(project: Project, scope: Scope, name: str, what: str, contradiction: str) -> Iterator[Finding]:

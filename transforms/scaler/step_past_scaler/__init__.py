@@ -10,7 +10,8 @@ same optimizer steps a second time with the same gradients, also where the scale
 `scaler.unscale_(model)` raises `AttributeError: ... has no attribute 'param_groups'`, and a scaler by hand that steps
 what accelerate prepared in float16 `AssertionError: Attempted step but _scale is None`: accelerate has its own scaler.
 `loss.backward()` in place of `engine.backward(loss)` of DeepSpeed in float16 leaves the scaling out, too; from 0.18.3
-on ZeRO raises `RuntimeError: Loss scaling is required for this configuration`.
+on it raises `RuntimeError: Loss scaling is required for this configuration`, without ZeRO `Direct calls to
+tensor.backward() are not supported in this configuration`.
 
 ## Why
 
