@@ -4,8 +4,9 @@
 
 Usually no error: one part of the program computes in float16 and the rest in bfloat16. Activations above 65504 become
 inf there (a bfloat16 model never had to stay below), losses of the two parts do not agree, and
-gradients below 6e-8 vanish, because bfloat16 runs have no GradScaler. Tensors of both types that meet inside one
-region raise `Unexpected floating ScalarType in at::autocast::prioritize`.
+gradients below 6e-8 vanish, because bfloat16 runs have no GradScaler. Tensors of both types that meet in a
+region raise `Unexpected floating ScalarType in at::autocast::prioritize` where autocast promotes (`addcmul` on a GPU,
+`cat` on a CPU).
 
 ## Why
 

@@ -3,10 +3,10 @@
 ## What goes wrong
 
 `{k: v.to(torch.bfloat16) for k, v in batch.items()}` casts `input_ids` and `labels` too. An embedding then stops with
-`Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int`, a loss with
-`expected target dtype to be Long or Byte`. Where the ids are made integers again, nothing stops: token 32001 has become
-32000, timestep 999 has become 1000. `torch.arange(n, dtype=torch.bfloat16)` counts 256, 256, 258, 260: of 4096
-positions 769 are different.
+`Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int`, a loss with `expected
+target dtype to be Long or Byte`, on a GPU with `"nll_loss_forward_reduce_cuda_kernel_2d_index" not implemented for
+'BFloat16'`. Where the ids are made integers again, nothing stops: token 32001 has become 32000, timestep 999 has become
+1000. `torch.arange(n, dtype=torch.bfloat16)` counts 256, 256, 258, 260: 4096 positions have 769 values.
 
 ## Why
 
