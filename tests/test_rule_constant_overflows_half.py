@@ -47,7 +47,11 @@ WRONG = {
     "numpy's limit": "import numpy as np\nreturn scores.masked_fill(mask, np.finfo(np.float32).min)",
     "keyword": "return scores.masked_fill(mask=mask, value=-1e9)",
     "function": "return torch.masked_fill(scores, mask, -1e9)",
-    "just above": "return scores.clamp(max=65505.0)",
+    "just above": "return scores.masked_fill(mask, 65505.0)",
+    "chosen": "return torch.where(mask, scores, -1e9)",
+    "chosen where the mask is not": "return torch.where(mask, -1e9, scores)",
+    "chosen by a method": "return scores.where(mask, -1e9)",
+    "scattered": "return scores.scatter_(0, mask, -1e9)",
     "padding": "return F.pad(scores, (0, 1), value=-1e9)",
     "like": "return torch.full_like(scores, -1e9)",
     "dtype of": "return torch.full((3,), -1e9, dtype=scores.dtype)",
@@ -72,6 +76,11 @@ def test_bfloat16_holds_it_but_float32_limits(name: str, tmp_path: Path) -> None
 
 
 RIGHT = {
+    "bounds": "return scores.clamp(max=65505.0) + scores.clip(-1e9, 1e9)",
+    "two numbers": "return torch.where(mask, 0.0, -1e9)",
+    "a tensor is chosen": "return torch.where(mask, scores, scores.new_tensor(-1e9))",
+    "infinity is chosen": "return torch.where(mask, scores, -float('inf'))",
+    "float32 is chosen": "return torch.where(mask, scores.float(), -1e9)",
     "raised": "return scores.float().masked_fill(mask, -1e9)",
     "raised before": "scores = scores.to(torch.float32)\nreturn scores.masked_fill(mask, -1e9)",
     "raised operand": "q = q.float()\nreturn (q @ k).masked_fill(mask, -1e9)",
