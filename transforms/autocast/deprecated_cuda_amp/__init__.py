@@ -72,8 +72,8 @@ MAX_REACHED = 80
 DEPRECATED_SINCE = "2.4"
 """A project that pins an older release never sees the warning."""
 INHERITS = (
-    "without a dtype the old autocast is always float16 on CUDA, the new one takes the dtype of the autocast "
-    "around it: give the dtype where this may run inside a bfloat16 region"
+    "without a dtype the old autocast is always float16 on CUDA and bfloat16 on a CPU, the new one takes the dtype of "
+    "the autocast around it: give the dtype where this may run inside a region of the other one"
 )
 LOOPS_OF_OTHERS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "composer", "deepspeed", "trl")
 """Libraries that open an autocast region around the project's code, with a dtype from a configuration."""
@@ -214,7 +214,7 @@ def _fix(project: Project, verdict: _Verdict, groups: Sequence[Group]) -> Fix:
     message = "call torch.amp with the device as an argument: same dtype, same settings"
     if verdict.reason == INHERITS:
         message = "call torch.amp with the device as an argument; inside another autocast region it inherits that dtype"
-    same = Known(verdict.reason != INHERITS, "it may run inside a bfloat16 region")
+    same = Known(verdict.reason != INHERITS, "it may run inside a region of another dtype")
     if verdict.offer is Offer.SHOWN:
         return Fix.shown("respell", message, *edits)
     return proved(project, "respell", message, edits, _release_of(groups), same)
