@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from ...codemod.python.arguments import owner_of
 from ...codemod.python.functions import called_function
 from ...codemod.python.names import attribute_chain
 from ...codemod.python.paths import calls_of, exclusive, position
@@ -15,10 +16,6 @@ from ...codemod.torch.scaler_steps import ScalerStep
 def calls_named(each: ScalerStep, name: str) -> list[ast.Call]:
     calls = each.module.calls_inside.get((each.function, name), [])
     return [call for call in calls if isinstance(call.func, ast.Attribute)]
-
-
-def owner_of(call: ast.Call) -> str:
-    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def leads_to_backward(project: Project, each: ScalerStep) -> bool:

@@ -40,6 +40,7 @@ from collections.abc import Iterator, Sequence
 
 from ....codemod.model import Finding, Rule
 from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.python.arguments import owner_of
 from ....codemod.python.creations import known_creations
 from ....codemod.python.functions import class_of
 from ....codemod.python.names import attribute_chain
@@ -52,7 +53,7 @@ from ....codemod.torch.scaler_steps import ScalerStep, passes_of
 from ....codemod.torch.scalers import scalers
 from ....codemod.torch.steps_by_calls import scaled_by_calls
 from ..given_runs import is_on, steps_of_accelerate
-from ..passes import calls_named, leads_to, leads_to_backward, owner_of, plain_backwards
+from ..passes import calls_named, leads_to, leads_to_backward, plain_backwards
 from .added_gradients import added_gradients
 from .engine_passes import passes_of_engines
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ....codemod.model import Draft
 from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.python.arguments import owner_of
 from ....codemod.python.functions import called_function
 from ....codemod.python.names import attribute_chain, last_name
 from ....codemod.python.paths import calls_of, loops, position
@@ -16,7 +17,7 @@ from ....codemod.torch.clipping import calls_within
 from ....codemod.torch.scaler_steps import ScalerStep
 from ....codemod.torch.trained_modules import is_trained
 from ....codemod.torch.unscaled_steps import differentiated
-from ..passes import calls_named, leads_to, leads_to_backward, owner_of, plain_backwards
+from ..passes import calls_named, leads_to, leads_to_backward, plain_backwards
 
 HIDING = ("escaped", "private", "bound-method", "method", "stored", "get_scale", "argument", "called")
 """Uses of a scaler behind which somebody else may scale, unscale or step."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 
+from ....codemod.python.arguments import owner_of
 from ....codemod.python.paths import exclusive, guard_facts, loop_names, loops, position
 from ....codemod.releases.pins import excludes
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep
-from ..passes import calls_named, leads_to_backward, owner_of, plain_backwards
+from ..passes import calls_named, leads_to_backward, plain_backwards
 from .per_step_tests import changes_per_step
 
 HIDING = ("escaped", "private", "bound-method", "method", "stored", "get_scale", "argument", "called")
