@@ -12,7 +12,7 @@ from ...formats.text import CommandLine
 from ...purpose.files import CONFIG_ENDINGS
 from ...purpose.imports import connected_modules, reached_from
 from ...source.project import Project
-from ...torch.api import IN_8_BITS, QUANTIZING
+from ...torch.api import IN_8_BITS, LOAD_KEYS, QUANTIZING
 from ...torch.dtypes import FP32, HALVES, as_dtype
 from ..reading.declarations import scopes_of
 from ..reading.handed import handed_to
@@ -27,6 +27,7 @@ from .handed_deepspeed import DEEPSPEED_FILES, STARTING, may_be_handed
 from .handed_values import asks_for_none, is_switched_off
 from .steps import Plan
 
+COMPUTE_KEY = "bnb_4bit_compute_dtype"
 BITS = ("bits", "quantization_bit", "quant_bits")
 """Flags that say how many bits a weight has."""
 NARROW = ("2", "3", "4", "8")
@@ -62,7 +63,7 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
     for name in _strays(project, scope, target):
         return f"{name}, which nothing here is known to read, may be this run's and states another precision"
     given = next(_quantizing(scope.command), "") if scope.command is not None else ""
-    quantized = given or _loaded_in_8_bits(project, scope)
+    quantized = given or _loaded_in_few_bits(project, scope)
     if quantized:
         return f"{quantized} computes with quantized weights"
     if any(word in item.source.picked_by for item in handed_to(project, scope) for word in OF_HARDWARE):
@@ -98,16 +99,21 @@ def _quantizing(command: CommandLine) -> Iterator[str]:
             yield flag
 
 
-def _loaded_in_8_bits(project: Project, scope: Scope) -> str:
-    """``load_in_8bit=True`` in what a trainer's module runs with: bitsandbytes' int8 products are in float16."""
+def _loaded_in_few_bits(project: Project, scope: Scope) -> str:
+    """``load_in_8bit=True`` in what a trainer's module runs with: bitsandbytes' int8 products are in float16.
+
+    So is what a 4-bit model keeps of its weights, if nothing says another dtype.
+    """
     module = scope.origin.module if isinstance(scope.origin, CodeOrigin) else None
     behind = reached_from(project, connected_modules(project, module), MAX_MODULES) if module is not None else ()
     for item in behind:
-        said = [keyword.value for call in item.calls for keyword in call.keywords if keyword.arg == IN_8_BITS]
-        pairs = (pair for node in item.of_type(ast.Dict) for pair in zip(node.keys, node.values, strict=True))
-        said += [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == IN_8_BITS]
-        if any(isinstance(value, ast.Constant) and value.value is True for value in said):
-            return IN_8_BITS
+        tables: list[dict[object, ast.expr]] = [{each.arg: each.value for each in call.keywords} for call in item.calls]
+        pairs = ([*zip(node.keys, node.values, strict=True)] for node in item.of_type(ast.Dict))
+        tables += [{key.value: value for key, value in each if isinstance(key, ast.Constant)} for each in pairs]
+        for table in tables:
+            on = [name for name in QUANTIZING if getattr(table.get(name), "value", None) is True]
+            if on and (IN_8_BITS in on or table.keys().isdisjoint((*LOAD_KEYS, COMPUTE_KEY, "quantization_config"))):
+                return on[0]
     return ""
 
 

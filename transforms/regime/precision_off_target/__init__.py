@@ -28,6 +28,12 @@ where a torch before 2.1 is allowed, kernels of other packages (`torch_scatter`,
 that is not seen, `cur_scale` and `fp16_enabled()` of DeepSpeed, a model or VAE that overflows in float16, a bfloat16
 checkpoint that transformers 5 loads as it is saved.
 
+Or a model computes with a package of which nothing is known (`from warpnorm import FusedNorm`); or, on the way to
+float16, the code differentiates or handles gradients past its trainer (`loss.backward()` beside an `Accelerator`,
+`torch.autograd.grad`, a clip in `on_after_backward`); or, on the way to float32, weights are loaded as they are saved
+(`torch_dtype="auto"`, `load_in_4bit=True`), a test of the device picks 16 bits for them, a launch line asks for flash
+attention, or an option that nothing here sets decides whether a region is entered.
+
 Or a variable names the file on a launch line (`recipes/${task}.yaml`); the line asks for quantized weights
 (`--bits 4`); or weights that are 16 bits wide become float32, which takes twice the memory (`precision="bf16-true"` to
 `bf16-mixed`, `torch_dtype: bfloat16` to float32). A model that is cast for DeepSpeed (`model.half()`) is cast to the

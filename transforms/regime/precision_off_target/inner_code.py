@@ -52,7 +52,7 @@ def _code_around(
 ) -> tuple[tuple[Start, ...], dict[str, tuple[Start, ...]], tuple[Start, ...]]:
     modules = reached_from(project, connected_modules(project, module), MAX_MODULES)
     modules = tuple(item for item in modules if not purpose_of(item.path).is_left_alone)
-    methods = [(item, node) for item in modules for owner in _owners(project, item) for node in _methods(owner)]
+    methods = [(item, node) for item in modules for owner in owners(project, item) for node in _methods(owner)]
     named: dict[str, list[Start]] = defaultdict(list)
     for item, node in methods:
         named[node.name].append((item, node, _given(node)))
@@ -62,7 +62,7 @@ def _code_around(
     return tuple(passes), {name: tuple(starts) for name, starts in named.items()}, tuple(hooks)
 
 
-def _owners(project: Project, module: ModuleNames) -> Iterator[ast.ClassDef]:
+def owners(project: Project, module: ModuleNames) -> Iterator[ast.ClassDef]:
     """The modules of layers and the autograd Functions of a file."""
     for owner in module.of_type(ast.ClassDef):
         scope = module.scopes[owner]

@@ -19,7 +19,7 @@ from ....codemod.releases.pins import allowed
 from ....codemod.source.documents import FileKind
 from ....codemod.source.magics import CONTINUED, MASK
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import BF16
+from ....codemod.torch.dtypes import BF16, FP32
 from ....codemod.trainers.reading.runs import runs_of
 from ....codemod.trainers.reading.stated_words import speaks
 from ....codemod.trainers.writing.moves import Move
@@ -37,6 +37,10 @@ GPUS = re.compile(
 JOB_KINDS = (FileKind.SHELL, FileKind.YAML, FileKind.TEXT)
 SETTING, MAX_SETTING = "gpuType", 40
 """What Colab calls the GPU of a notebook."""
+ASKED_IN_TEXT = re.compile(
+    r"flash_attention_[23]|\b(?:use_)?flash_attn(?:_2)?[\"']?(?:[ =:]+)[\"']?(?:true|fa2)", re.IGNORECASE
+)
+"""How files and launch lines ask for attention in 16 bits."""
 SERVING = "kind: Deployment"
 ASKING = ("gpu:", "nvidia-", "constraint", "instance_type")
 OLD = "its path marks it as outdated"
@@ -65,6 +69,7 @@ def reserved(project: Project, move: Move) -> Move:
             *_needs(project, (*(edit.path for edit in move.edits), *scripts)),
             *_of_gpus(project, move),
             *_of_exports(project, move),
+            *_of_attention(project, move),
         ),
     )
     barred = next(_barred(project, move), None)
@@ -130,6 +135,16 @@ def _of_exports(project: Project, move: Move) -> Iterator[Need]:
             if any(item.endswith(name) for item in said) and any(speaks(item) for item in said):
                 line = module.calls_by_name["numpy"][0].lineno if "numpy" in module.calls_by_name else 1
                 yield Known(False, f"{module.path}:{line} makes an array, and {path} may say of what dtype")
+
+
+def _of_attention(project: Project, move: Move) -> Iterator[Need]:
+    """That no file or launch line which moves to float32 asks for attention kernels that have none."""
+    for path in dict.fromkeys(edit.path for edit in move.edits) if compute_dtype(project.target) == FP32 else ():
+        document = project.document(path) if not path.endswith(".py") else None
+        asked = ASKED_IN_TEXT.search(document.text) if document is not None else None
+        if document is not None and asked is not None:
+            row = document.text.count("\n", 0, asked.start()) + 1
+            yield Known(False, f"{path}:{row} asks for flash attention, which takes 16-bit numbers only")
 
 
 # --- pins -------------------------------------------------------------------------------------------------------------

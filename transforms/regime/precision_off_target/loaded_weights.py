@@ -13,10 +13,11 @@ from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import only_infers, reached_modules, stepping_modules, training_modules
 from ....codemod.python.functions import all_bases
 from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.paths import guards, name_parts
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, LOADERS, WEIGHT_CASTS
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
-from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, UNKNOWN, Constant, Dtype
+from ....codemod.torch.dtypes import BF16, DTYPE_WORDS, FP16, FP32, HALVES, TORCH_DTYPES, UNKNOWN, Constant, Dtype
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.followed import casts_of_models
 from ....codemod.trainers.reading.knobs import knobs_of
@@ -36,6 +37,7 @@ from .weights_trained import looks_frozen, only_adapters
 QUANTIZED = ("BitsAndBytesConfig",)
 QUANTIZED_KEYS = ("bnb_4bit_compute_dtype",)
 OTHERS = "what else is done with these weights is not known"
+BY_TEST = "loads 16-bit weights on the machines that a test picks"
 UNREAD = "loads weights in a dtype that is not known here"
 OF_UNSLOTH = "today the machine decides what the weights are loaded in"
 SETTERS = ("set_default_dtype", "set_autocast_gpu_dtype")
@@ -65,9 +67,17 @@ def moves(project: Project) -> Iterator[Move]:
             mixed = argument.module not in trained and next(fixed_in_model_code(project), None) is not None
             for move in _moves(project, argument, wanted):
                 move = move.only_reported("inference may load with it") if shared and move.edits else move
-                move = replace(move, unproved=OTHERS) if not is_own and move.edits and not move.unproved else move
+                doubt = _switch_of(argument) or ("" if is_own else OTHERS)
+                move = replace(move, unproved=doubt) if doubt and move.edits and not move.unproved else move
                 yield move.only_reported("model code enters regions of a fixed dtype with them") if mixed else move
     yield from _left_to_unsloth(project, trained) if wanted == FP16 else ()
+
+
+def _switch_of(argument: DtypeArgument) -> str:
+    """``if args.bf16: model = load(torch_dtype=torch.bfloat16)``: the switch moves, not what it stands for."""
+    tests = [guard.test for guard in guards(argument.module, argument.call)]
+    named = (test for test in tests if any(DTYPE_WORDS.get(word) in HALVES for word in name_parts(test)))
+    return next((f"{ast.unparse(test)} decides whether it is loaded so" for test in named), "")
 
 
 def _left_to_unsloth(project: Project, trained: set[ModuleNames]) -> Iterator[Move]:
@@ -190,6 +200,8 @@ def _moves(project: Project, argument: DtypeArgument, wanted: Dtype) -> Iterator
                 kept = knob.literal(_kept_in(project, argument, wanted), source.value)
                 for move in _respelled(project, argument, wanted, source, kept, knob.meaning(source.value)):
                     yield as_far_as_it_counts(move, source, found)
+    if wanted == FP32 and wanted in values and not knobs:
+        yield Move(module.path, module.document.span(node), "a test picks 16 bits for these weights", doubt=BY_TEST)
     if knobs or wanted in values:
         return
     if UNKNOWN in values and not any(_is_wrong(value, wanted) for value in values):

@@ -22,6 +22,8 @@ from ....codemod.torch.tables.kernels import WORKS_SINCE
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.loads import Load, loads_in
 from .half_kernels import used_by_runs
+from .needs_of_gradients import gradients_by_hand
+from .needs_of_packages import foreign_code
 from .unknown_arrays import array_of_steps, array_of_trainers
 from .weights_trained import only_adapters
 
@@ -40,6 +42,9 @@ FLASH, FLASH_BACKEND, FLASH_PACKAGES = "flash_attention_2", "FLASH_ATTENTION", (
 """How attention is asked for whose kernels have no float32: of transformers, of torch, of the package itself."""
 AS_SAVED = "5.0"
 """The release of transformers that loads weights in the dtype of their checkpoint if none is asked for."""
+AUTO = "auto"
+NO_MODELS = ("Tokenizer", "Processor", "Config", "Extractor")
+"""What else of transformers is loaded by a name."""
 OVERFLOWING = "StableDiffusionXL"
 """How the names of pipelines begin whose VAE overflows in float16 (huggingface/diffusers#4038)."""
 
@@ -51,11 +56,18 @@ def needs_of_run(project: Project, module: ModuleNames) -> tuple[Need, ...]:
     used = used_by_runs(project, module)
     behind = tuple(item for item in used if item is module or not purpose_of(item.path).is_left_alone)
     found = _of_bf16(project, module, behind) if wanted == BF16 else _of_fp16(project, behind) if wanted == FP16 else ()
+    foreign = foreign_code(project, module, behind)
+    by_hand = gradients_by_hand(project, behind) if wanted == FP16 else None
     return (
+        *(
+            Known(False, f"{place.path}:{place.span.row} {place.message}")
+            for place in (foreign, by_hand)
+            if place is not None
+        ),
         *found,
         *(_of_deepspeed(behind, wanted) if wanted in (BF16, FP32) else ()),
         *_of_tests(project, module, wanted),
-        *(_of_attention(behind) if wanted == FP32 else ()),
+        *((*_of_attention(behind), *_of_checkpoints(project, behind)) if wanted == FP32 else ()),
     )
 
 
@@ -70,6 +82,13 @@ def _of_attention(behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
                 line = getattr(node, "lineno", 1)
                 yield Known(False, f"{item.path}:{line} flash attention takes 16-bit numbers only")
                 break
+
+
+def _of_checkpoints(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
+    """Weights that keep the dtype of their checkpoint, whatever the run computes in."""
+    for load in (load for item in behind for load in _saved_auto(project, item)):
+        yield Known(False, f"{load.module.path}:{load.call.lineno} loads weights as they are saved, maybe in 16 bits")
+        return
 
 
 def _of_tests(project: Project, module: ModuleNames, wanted: Dtype | None) -> Iterator[Need]:
@@ -135,10 +154,11 @@ def _stands_in_class(module: ModuleNames, node: ast.AST) -> bool:
 def _of_fp16(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
     sharded = any(scope.framework.id == "deepspeed" for scope in scopes_of(project))
     for item in behind:
-        for load in _as_saved(project, item) if not sharded else ():
+        for load in (*_as_saved(project, item), *_saved_auto(project, item)) if not sharded else ():
             need = only_adapters(project, item, load.call)
             where = f"{item.path}:{load.call.lineno}"
-            why = f"{where} loads bfloat16 weights as they are saved from transformers {AS_SAVED} on"
+            said = "" if load.node is not None else f" from transformers {AS_SAVED} on"
+            why = f"{where} loads bfloat16 weights as they are saved{said}"
             yield need if isinstance(need, Release) else Known(not need.missing(project), why)
         needs = (only_adapters(project, item, each.call) for each in loads_in(project, item) if FP16 in each.dtypes)
         yield from (need for need in needs if isinstance(need, Release))  # of weights that are trained PF107 tells
@@ -154,8 +174,15 @@ def _as_saved(project: Project, module: ModuleNames) -> Iterator[Load]:
     is_old = versions is not None and not versions.may_reach(AS_SAVED)
     for load in loads_in(project, module) if not is_old else ():
         is_bare = load.node is None and load.given.complete
-        if is_bare and (resolve(project, module, load.call.func) or "").startswith("transformers.AutoModel"):
+        name = resolve(project, module, load.call.func) or ""
+        if is_bare and name.startswith("transformers.") and not any(word in name for word in NO_MODELS):
             yield load
+
+
+def _saved_auto(project: Project, module: ModuleNames) -> Iterator[Load]:
+    """``torch_dtype="auto"``: the weights have the dtype of their checkpoint, which nobody sees."""
+    loads = loads_in(project, module)
+    yield from (load for load in loads if isinstance(load.node, ast.Constant) and load.node.value == AUTO)
 
 
 def _narrows_vae(module: ModuleNames, call: ast.Call) -> bool:

@@ -1,0 +1,98 @@
+"""Other packages that a model computes with: each has to be known to take every dtype that torch does."""
+
+from __future__ import annotations
+
+import ast
+import sys
+
+from ....codemod.model import Place
+from ....codemod.python.creations import creations_of
+from ....codemod.python.names import Binding, FunctionNode, ModuleNames
+from ....codemod.python.paths import function_of
+from ....codemod.python.reach import reached
+from ....codemod.python.scopes import root_name
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import autocasts
+from .inner_code import owners
+
+OF_TENSORS = frozenset({
+    "accelerate", "adapters", "beartype", "bitsandbytes", "catalyst", "colossalai", "composer", "datasets",
+    "deepspeed", "detectron2", "diffusers", "efficientnet_pytorch", "einops", "ema_pytorch", "entmax", "espnet2",
+    "evaluate", "fairscale", "fairseq", "flash_attn", "fvcore", "huggingface_hub", "ignite", "iopath", "jaxtyping",
+    "kornia", "liger_kernel", "lightning", "lightning_fabric", "lion_pytorch", "llmtuner", "lpips", "megatron",
+    "MinkowskiEngine", "mmaction", "mmcls", "mmcv", "mmdet", "mmengine", "mmpose", "mmpretrain", "mmseg", "monai",
+    "nemo", "opacus", "open_clip", "optimum", "peft", "pretrainedmodels", "prodigyopt", "pytorch_lightning",
+    "pytorch_metric_learning", "rotary_embedding_torch", "safetensors", "schedulefree",
+    "segmentation_models_pytorch", "sentence_transformers", "setfit", "spconv", "speechbrain", "timm", "tinycudann",
+    "tokenizers", "torch", "torch_ema", "torch_geometric", "torch_optimizer", "torch_scatter", "torchaudio",
+    "torchdata", "torchinfo", "torchmetrics", "torchsparse", "torchtext", "torchtyping", "torchvision",
+    "transformers", "trl", "typeguard", "unsloth", "x_transformers", "xformers",
+})  # fmt: skip
+"""Packages that compute with tensors of each dtype as torch does, or of whose kernels more is said elsewhere."""
+OF_OTHER_THINGS = frozenset({
+    "absl", "addict", "aim", "albumentations", "attr", "attrs", "av", "clearml", "click", "codecarbon", "colorama",
+    "comet_ml", "configargparse", "cv2", "dacite", "decord", "dotenv", "easydict", "fire", "fsspec", "ftfy",
+    "future", "git", "google", "GPUtil", "gym", "gymnasium", "h5py", "hydra", "hydra_zen", "imageio", "ipdb",
+    "IPython", "jieba", "jiwer", "joblib", "jsonargparse", "librosa", "lightning_utilities", "lmdb", "loguru",
+    "marshmallow", "matplotlib", "ml_collections", "mlflow", "mpi4py", "munch", "natsort", "neptune", "networkx",
+    "nibabel", "nltk", "numpy", "omegaconf", "optuna", "packaging", "pandas", "PIL", "pkg_resources", "plotly",
+    "prettytable", "psutil", "ptflops", "pycocotools", "pydantic", "pydicom", "pynvml", "ray", "regex", "requests",
+    "rich", "rouge", "rouge_score", "ruamel", "sacrebleu", "scipy", "seaborn", "sentencepiece", "setuptools",
+    "simple_parsing", "SimpleITK", "six", "skimage", "sklearn", "soundfile", "spacy", "submitit", "swanlab",
+    "tabulate", "tensorboard", "tensorboardX", "termcolor", "thop", "tiktoken", "toml", "tqdm", "typer",
+    "typing_extensions", "tyro", "wandb", "webdataset", "yacs", "yaml", "zarr",
+})  # fmt: skip
+"""Packages that take no tensor from a model, or make arrays of it, which is told apart."""
+
+
+def foreign_code(project: Project, module: ModuleNames, behind: tuple[ModuleNames, ...]) -> Place | None:
+    """What a model, or the step that trains it, computes with, of a package of which nothing is known."""
+    found = (_in_models(project, item) for item in behind)
+    return next((place for place in found if place is not None), None) or _in_steps(project, module)
+
+
+def _in_models(project: Project, module: ModuleNames) -> Place | None:
+    foreign = {item.name: item for item in module.imports if _is_foreign(project, module, item)}
+    held = [(module, owner) for owner in owners(project, module)] if foreign else []
+    used = reached(project, held) if held else None
+    for name, binding in foreign.items() if used is not None else ():
+        for load in module.name_loads.get(name, ()):
+            if not _is_annotation(module, load) and used is not None and used.holds(module, load):
+                return module.place(load, f"{binding.qualified} is not known to compute in every dtype")
+    return None
+
+
+def _in_steps(project: Project, module: ModuleNames) -> Place | None:
+    """``encoder.encode(x)`` beside a backward pass, where another package made the encoder."""
+    foreign = {item.name for item in module.imports if _is_foreign(project, module, item)}
+    marks = [
+        *module.calls_by_name.get("backward", ()),
+        *(item.node for item in autocasts(project) if item.module is module),
+    ]
+    for function in dict.fromkeys(function_of(module, node) for node in marks) if foreign else ():
+        for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+            made = creations_of(project, module, call.func.value) if isinstance(call.func, ast.Attribute) else ()
+            made = made or (creations_of(project, module, call.func) if isinstance(call.func, ast.Name) else ())
+            for item in made if call.args else ():
+                if item.module is module and root_name(item.call.func) in foreign:
+                    said = module.qualified(item.call.func)
+                    return module.place(call, f"{said} is not known to compute in every dtype")
+    return None
+
+
+def _is_foreign(project: Project, module: ModuleNames, binding: Binding) -> bool:
+    name = binding.qualified or ""
+    top = name.partition(".")[0]
+    if not top or top in OF_TENSORS or top in OF_OTHER_THINGS or top in sys.stdlib_module_names:
+        return False
+    known = (name, name.rpartition(".")[0], top)
+    return not any(project.python_path(item, module.path) for item in known if item)
+
+
+def _is_annotation(module: ModuleNames, node: ast.AST) -> bool:
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.arg):
+            return True
+        if isinstance(parent, ast.stmt):
+            return isinstance(parent, FunctionNode) and parent.returns is not None and node in ast.walk(parent.returns)
+    return False
