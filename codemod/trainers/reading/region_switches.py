@@ -104,12 +104,23 @@ def _truths(scenario: Scenario) -> Iterator[tuple[str, bool]]:
 
 def made_if(project: Project, region: Autocast) -> tuple[ModuleNames, ast.expr] | None:
     """``amp`` of ``enabled=scaler is not None``, where ``scaler = GradScaler() if amp else None`` made the object."""
-    node = region.enabled_node
-    if (
-        not isinstance(node, ast.Compare)
-        or not isinstance(node.ops[0], ast.IsNot)
-        or not _is_nothing(node.comparators[0])
-    ):
+    return _made_of(project, region, region.enabled_node, ast.IsNot)
+
+
+def made_around(project: Project, region: Autocast) -> Iterator[tuple[ModuleNames, ast.expr]]:
+    """The same of the tests around a region as well: ``if scaler is not None:``."""
+    own = made_if(project, region)
+    yield from [own] if own is not None else ()
+    for guard in guards(region.module, region.node):
+        made = _made_of(project, region, guard.test, ast.IsNot if guard.holds else ast.Is)
+        if made is not None:
+            yield made
+
+
+def _made_of(
+    project: Project, region: Autocast, node: ast.expr | None, kind: type[ast.cmpop]
+) -> tuple[ModuleNames, ast.expr] | None:
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], kind) or not _is_nothing(node.comparators[0]):
         return None
     made, *others = trace(project, region.module, node.left, MADE) or (None,)
     return made if not others else None

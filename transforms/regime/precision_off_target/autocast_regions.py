@@ -32,7 +32,7 @@ from .demanded_halves import demanded_half
 from .half_kernels import half_only_kernel
 from .losses_of_models import OF_MODEL, computes_scaled_loss
 from .spelling import argument_set, replaced
-from .switches import Switch, half_asked_by, switches_of
+from .switches import Switch, half_asked_by, switches_of, undecided
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
 from .unknown_arrays import misfit
 
@@ -249,7 +249,8 @@ def _to_float32(project: Project, region: TrainingRegion) -> Iterator[Move]:
         edit = region.module.set_argument(region.autocast.call, "enabled", "False")
         message = f"{says(region)}; the target is fp32"
         effect = f"switch the region off; {EFFECTS['fp32']}"
-        yield Move(document.path, document.span(region.autocast.node), message, effect, (edit,))
+        open_one = undecided(project, region.autocast)
+        yield Move(document.path, document.span(region.autocast.node), message, effect, (edit,), unproved=open_one)
 
 
 def _is_for_half_only(project: Project, region: TrainingRegion) -> bool:

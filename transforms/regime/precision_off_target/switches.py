@@ -41,9 +41,19 @@ class Switch:
 
 
 def switches_of(project: Project, item: Autocast) -> tuple[Switch, ...]:
-    """The switches of a region: its ``enabled=`` and the tests of mixed precision around it."""
-    nodes = (switch.node for switch in region_switches.switches_of(item) if switch.opens)
-    return tuple(Switch(item.module, node, sources(project, item.module, node)) for node in nodes)
+    """The switches of a region: its ``enabled=`` and the tests of mixed precision around it.
+
+    Of ``scaler is not None`` what decides whether one is made: ``scaler = GradScaler() if args.amp else None``.
+    """
+    nodes = [(item.module, switch.node) for switch in region_switches.switches_of(item) if switch.opens]
+    nodes += region_switches.made_around(project, item)
+    return tuple(Switch(module, node, sources(project, module, node)) for module, node in nodes)
+
+
+def undecided(project: Project, item: Autocast) -> str:
+    """Why a region should not be switched off by itself: an option that nothing here gives a value decides."""
+    open_ones = [switch.text for switch in switches_of(project, item) if not switch.sources]
+    return f"{open_ones[0]} decides today, and would do nothing then" if open_ones else ""
 
 
 def half_asked_by(project: Project, item: Autocast, wanted: Dtype) -> str:
