@@ -12,7 +12,9 @@ from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.regions import Region, entry_givens
 from ....codemod.purpose.steps import alternatives, carries_nothing_back, function_scope, is_crowded, says_evaluation
 from ....codemod.purpose.training import reached_modules, stepping_modules, training_modules
+from ....codemod.purpose.words import Purpose
 from ....codemod.python.names import ModuleNames
+from ....codemod.python.scopes import Scope
 from ....codemod.source.facts import fact
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import (
@@ -87,9 +89,19 @@ def _entered(project: Project, trained: set[ModuleNames]) -> Iterator[Autocast]:
 
 
 def _is_called_by(project: Project, item: Autocast, trained: set[ModuleNames]) -> bool:
-    """Whether the region is in a function for evaluation in another file, which a training file uses in between."""
+    """Whether the region is in a function for evaluation in another file, which a training file uses in between.
+
+    Or in a method: ``self.fid.score(batches)``.
+    """
     scope = function_scope(item.module, item.node)
-    if scope.parent is not item.module.module_scope or item.module not in reached_modules(project):
+    is_method = isinstance(scope.parent, Scope) and isinstance(scope.parent.node, ast.ClassDef)
+    if is_method:
+        name = getattr(scope.node, "name", "")
+        trained = {module for module in trained if name in module.attribute_loads}
+    elif scope.parent is not item.module.module_scope:
+        return False
+    is_near = item.module in reached_modules(project) or purpose_of(item.module.path) is Purpose.EVALUATION
+    if not is_near:
         return False
     path, row = item.module.path, item.node.lineno
     return _evaluates(item) and any(is_used(project, module.path, path, row) for module in trained)
