@@ -473,6 +473,104 @@ def test_half_is_a_dtype_or_a_part(name: str, is_about: bool) -> None:
     assert is_switch(name) is (is_about and name != "half_precision")
 
 
+APEX = """
+import argparse
+
+import torch
+from apex import amp
+
+
+def truth(word):
+    return word.lower() in ("true", "1")
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--mixed_precision", default=True, type=truth)
+parser.add_argument("--amp", default=0, type=int)
+args = parser.parse_args()
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+if args.NAME:
+    net, optimizer = amp.initialize(net, optimizer, opt_level="O1")
+loss = net(torch.ones(2, 4).cuda()).sum()
+loss.backward()
+optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "regime"),
+    [
+        ("mixed_precision", "", "fp16-mixed"),
+        ("mixed_precision", "--mixed_precision False", "fp32"),
+        ("mixed_precision", "--mixed_precision True", "fp16-mixed"),
+        ("amp", "", "fp32"),
+        ("amp", "--amp 1", "fp16-mixed"),
+    ],
+)
+def test_apex_counts_where_its_switch_is_on(name: str, line: str, regime: str, tmp_path: Path) -> None:
+    files = {"train.py": APEX.replace("NAME", name), "run.sh": f"python train.py {line}\n"}
+    (run,) = read(tmp_path, files).runs
+    assert run.regime == regime
+
+
+METHOD = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def learn(self, batches, optimizer, autocast=False):
+        for batch in batches:
+            if autocast:
+                with torch.autocast("cuda", dtype=torch.bfloat16):
+                    loss = self(batch).sum()
+            else:
+                loss = self(batch).sum()
+            loss.backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("given", "regime"), [(", autocast=True", "bf16-mixed"), ("", "fp32")])
+def test_a_method_is_called_on_a_model_that_is_moved_and_compiled(given: str, regime: str, tmp_path: Path) -> None:
+    start = f"""
+        import torch
+        from net import Net
+
+        net = Net().cuda()
+        net = torch.compile(net)
+        net.learn([torch.ones(2, 4).cuda()], torch.optim.SGD(net.parameters(), 0.1){given})
+    """
+    (run,) = read(tmp_path, {"net.py": METHOD, "train.py": start}).runs
+    assert (run.title, run.default or run.regime) == ("train.py", regime)
+
+
+@pytest.mark.parametrize(
+    ("called", "regime"),
+    [("train(net, batches)", "fp32"), ("", "fp32"), ("train(net, batches, fp16=True)", "fp16-mixed")],
+)
+def test_a_parameter_that_is_off_by_default_picks_nothing(called: str, regime: str, tmp_path: Path) -> None:
+    code = f"""
+        import torch
+        from accelerate import Accelerator
+
+
+        def train(net, batches, fp16=False):
+            accelerator = Accelerator(mixed_precision="fp16" if fp16 else "no")
+            net, optimizer = accelerator.prepare(net, torch.optim.SGD(net.parameters(), 0.1))
+            for batch in batches:
+                accelerator.backward(net(batch).sum())
+                optimizer.step()
+
+
+        net, batches = torch.nn.Linear(4, 4), [torch.ones(2, 4)]
+        {called}
+    """
+    (run,) = read(tmp_path, {"train.py": code}).runs
+    assert run.regime == regime
+    assert called or "fp16" in {entry.declaration.value for entry in run.entries}
+
+
 # --- what belongs to a run --------------------------------------------------------------------------------------------
 
 TRAINER = """

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..source.project import Project
+from ..torch.api import SAME_MODULE
 from .bindings import self_stores
 from .limits import MAX_BASES
 from .names import (
@@ -116,9 +117,10 @@ def class_of_object(
     scope = module.scope_of(node)
     if len(chain) == 1:
         bindings = [item for item in scope.lookup(chain[0]) if not is_none(item.value)]
+        bindings = [item for item in bindings if not _gives_back(item.value, chain[0])] or bindings
         if len(bindings) != 1:
             return None
-        made = bindings[0].value
+        made = _unwrapped(bindings[0].value)
         if isinstance(bindings[0].node, ast.arg) and bindings[0].node.annotation is not None:
             return class_of(project, module, bindings[0].node.annotation)
     elif len(chain) == 2 and chain[0] == "self" and scope.enclosing_class is not None:
@@ -128,6 +130,21 @@ def class_of_object(
     else:
         return None
     return class_of(project, module, made.func) if isinstance(made, ast.Call) else None
+
+
+def _gives_back(value: ast.expr | None, name: str) -> bool:
+    """``net = torch.compile(net)``, ``net = net.to(device)``: the same object once more."""
+    inner = _unwrapped(value)
+    is_compiled = isinstance(inner, ast.Call) and attribute_chain(inner.func) == ["torch", "compile"]
+    inner = inner.args[0] if isinstance(inner, ast.Call) and is_compiled and inner.args else inner
+    return inner is not value and isinstance(inner, ast.Name) and inner.id == name
+
+
+def _unwrapped(value: ast.expr | None) -> ast.expr | None:
+    """``Net()`` of ``Net().cuda()``."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in SAME_MODULE:
+        value = value.func.value
+    return value
 
 
 def _imported_function(project: Project, module: ModuleNames, func: ast.expr) -> FunctionTarget | None:

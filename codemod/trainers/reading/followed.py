@@ -24,12 +24,13 @@ from ...torch.dtypes import HALVES, MIXED, TRUE, Dtype, Scenario
 from ...torch.machine_tests import tells_of_bf16
 from .knobs import Knob, knobs_of
 from .links import sources
+from .numerals import NUMERALS
 from .region_switches import TESTS, condition_of, dtypes_when_on, is_fixed_off, made_if, switches_of
 from .setting_reads import is_of_settings, read_of
-from .source import GIVEN, Source, literal_source
-from .stated_apex import followed_levels
+from .source import GIVEN, Source, as_number, literal_source
+from .stated_apex import apex_gates, followed_levels
 from .stated_casts import frozen, frozen_load, is_model
-from .stated_words import shortened
+from .stated_words import shortened, text_of
 
 SPOKEN = frozenset(("option", "field", "parameter", "fallback", *GIVEN))
 """Kinds that somebody sets; constants and literals in branches are the code's own."""
@@ -167,7 +168,8 @@ def _serves_no_training(acting: Acting) -> bool:
 
 def _switched(project: Project) -> Iterator[tuple[str, Declaration]]:
     """What switches regions on and off: ``--amp`` of a launch line, where code at the region reads it."""
-    for region in autocasts(project):
+    gates = [(item, text_of(item.reference)) for item in apex_gates(project)]
+    for region, title in (*((item, "autocast") for item in autocasts(project)), *gates):
         condition = condition_of(region)
         if not condition:
             continue
@@ -193,7 +195,7 @@ def _switched(project: Project) -> Iterator[tuple[str, Declaration]]:
                 NOT_GIVEN if is_absent else str(source.value).lower(),
                 (on if is_on else "fp32") if decides else "",
                 condition,
-                f"feeds {ast.unparse(node)}, autocast ({region.module.path}:{row})",
+                f"feeds {ast.unparse(node)}, {title} ({region.module.path}:{row})",
             )
             yield region.module.path, item
 
@@ -203,7 +205,7 @@ def _switching(project: Project, region: Autocast) -> Iterator[tuple[ast.expr, b
     switch = next(switches_of(region), None)
     found = sources(project, region.module, switch.node) if switch is not None else ()
     if switch is not None and not found:
-        found = tuple(_of_classes(project, region.module, switch.node))
+        found = _numbers(project, region.module, switch.node) or tuple(_of_classes(project, region.module, switch.node))
     told = (*SPOKEN, "constant") if len(found) == 1 and is_fixed_off(project, region) else SPOKEN
     for source in found:
         if switch is not None and isinstance(source.value, bool) and source.kind in told and not source.is_guessed:
@@ -221,6 +223,13 @@ def _switching(project: Project, region: Autocast) -> Iterator[tuple[ast.expr, b
         for source in sources(project, module, test.left) if words and is_plain else ():
             if isinstance(source.value, str) and source.kind in SPOKEN and not source.is_guessed:
                 yield test.left, (source.value in words) is is_equal, source
+
+
+def _numbers(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Source, ...]:
+    """``--amp 1``: numbers that are truth values, where all that is known are such."""
+    found = sources(project, module, node, NUMERALS)
+    known = [as_number(item.value) for item in found]
+    return tuple(replace(item, value=item.value in (1, "1")) for item in found) if {*known} <= {0, 1} else ()
 
 
 def _of_classes(project: Project, module: ModuleNames, node: ast.expr) -> Iterator[Source]:

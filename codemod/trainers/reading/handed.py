@@ -12,7 +12,8 @@ from ...python.names import ModuleNames, string_of
 from ...python.options import Option
 from ...source.facts import memo
 from ...source.project import Project
-from ...torch.dtypes import HALVES, Constant, as_dtype
+from ...torch.dtype_values import constants_of
+from ...torch.dtypes import HALVES, UNKNOWN, Constant, as_dtype
 from ...torch.machine_answers import machine_answers
 from .command_options import declared_options
 from .configs import ConfigFile
@@ -91,11 +92,13 @@ class Handed:
     """Its value on a machine without bfloat16, where the machine decides."""
     left_to: str = ""
     """The file that decides in its place in this run, where nobody knows which one that is."""
+    is_idle: bool = False
+    """Whether nothing that is seen asks for it."""
 
     @property
     def regime(self) -> str | None:
         """The regime that this value asks for."""
-        return self.setting.key.meaning(self.value) if not self.left_to else None
+        return self.setting.key.meaning(self.value) if not (self.left_to or self.is_idle) else None
 
     @property
     def is_of_another(self) -> bool:
@@ -133,6 +136,7 @@ def handed_in(project: Project, scope: Scope, launch: Launch | None) -> tuple[Ha
     Without a launch line what no line gives.
     """
     found = _without_likenesses(handed_to(project, scope))
+    found = [replace(item, is_idle=_is_unpassed(project, scope, item, found)) for item in found]
     found = _picked_in(project, scope, found, launch.gives) if launch is not None else found
     handed = [item for item in found if not item.source.is_of_line or (launch is not None and launch.has(item.source))]
     started = launch.started if launch is not None else Started(scope.path, None)
@@ -230,6 +234,19 @@ def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
     for item in of_files:
         guessed[item.setting] = guessed.get(item.setting, 0) + 1
     return [item for item in handed if not (item.source.is_guessed and guessed[item.setting] > 1)]
+
+
+def _is_unpassed(project: Project, scope: Scope, item: Handed, others: Iterable[Handed]) -> bool:
+    """Whether only a parameter picks a 16-bit value, which is off by default, and no call that is seen passes anything
+    else: ``"fp16" if fp16 else "no"``."""
+    module, node = scope.argument(item.setting) or (None, None)
+    name = item.source.picked_by
+    is_half = item.regime not in (None, "fp32") and any(other.regime == "fp32" for other in others)
+    if module is None or node is None or not is_half or not name.isidentifier() or item.source.path != module.path:
+        return False
+    bindings = module.scope_of(node).lookup(name)
+    known = {value for binding in bindings for value in constants_of(project, module, binding)} - {UNKNOWN}
+    return bool(bindings) and all(binding.kind == "parameter" for binding in bindings) and known == {False}
 
 
 def _picked_in(

@@ -25,6 +25,8 @@ HOLDING = re.compile(r"\s*(?:export\s+|local\s+|readonly\s+|declare\s+(?:-\w+\s+
 """How a shell script puts words into a variable or an array."""
 NOTEBOOK = ".ipynb"
 """Its cells are no code of the programs that its ``!`` lines start."""
+LOWERING = ("torch", "apex")
+"""The frameworks whose calls in plain code lower the precision of what stands in them, or of all that follows."""
 TEXT = "text"
 """The framework of entries of which only the name says what they are about."""
 
@@ -56,7 +58,7 @@ def regime_of_settings(run: Run, items: Iterable[Declaration]) -> str:
 
 def off_by(run: Run, items: Sequence[Declaration]) -> tuple[Declaration, ...]:
     """What counts of the switches in this run, where all of its regions have one and each says no; else nothing."""
-    regions = [item for item in items if item.framework == "torch" and item.role == "compute" and not item.feeds]
+    regions = [item for item in items if item.framework in LOWERING and item.role == "compute" and not item.feeds]
     found: list[Declaration] = []
     for condition in sorted({item.condition for item in regions}):
         given = strongest_switches(run, [item for item in items if item.condition == condition])

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from ...outcome import Declaration
 from ...python.names import ModuleNames, modules_with
 from ...source.project import Project
+from ...torch.autocast import Autocast
 from ...torch.dtypes import FP16
 from .links import sources
+from .region_switches import condition_of as switched_by
 from .source import GIVEN
 from .stated_casts import condition_of
 from .stated_words import text_of
@@ -25,17 +27,33 @@ FLOAT16_ALONE = ("apex", "mmcv")
 OPENMMLAB = ("mmcv", "mmdet", "mmseg", "mmaction", "mmpose", "mmcls")
 
 
+def apex_gates(project: Project) -> Iterator[Autocast]:
+    """Every call of apex.amp, as the float16 region that it opens for the whole run."""
+    for module in modules_with(project, ("apex",)):
+        for call in (call for name in ROLES for call in module.calls_by_name.get(name, ()) if _is_apex(module, call)):
+            yield _gate(module, call)
+
+
+def _gate(module: ModuleNames, call: ast.Call) -> Autocast:
+    return Autocast(module, call.func, call, "torch.cuda.amp.autocast", "statement", "cuda", None, None, None, True)
+
+
+def _is_apex(module: ModuleNames, call: ast.Call) -> bool:
+    return (module.qualified(call.func) or "").startswith("apex.")
+
+
 def stated_apex(module: ModuleNames) -> Iterator[Declaration]:
     """Every call of apex.amp in one module."""
     for name, role in ROLES.items():
         for call in module.calls_by_name.get(name, ()):
-            if (module.qualified(call.func) or "").startswith("apex."):
+            if _is_apex(module, call):
                 level = _level(call)
                 value = level.value if isinstance(level, ast.Constant) else text_of(level) or "on"
                 span = module.document.span(level if level is not None else call)
                 known = level is None or isinstance(level, ast.Constant)
                 regime = LEVELS.get("O1" if level is None else str(value), "") if known and role == "compute" else ""
-                yield Declaration(module.document.path, span, "apex", f"amp.{name}", role, str(value), regime)
+                place = (module.document.path, span, "apex", f"amp.{name}")
+                yield Declaration(*place, role, str(value), regime, switched_by(_gate(module, call)))
 
 
 def stated_hooks(module: ModuleNames) -> Iterator[Declaration]:
@@ -54,8 +72,7 @@ def followed_levels(project: Project) -> Iterator[Declaration]:
     for module in modules_with(project, ("initialize",), ("apex",)):
         for call in module.calls_by_name.get("initialize", ()):
             level = _level(call)
-            is_apex = (module.qualified(call.func) or "").startswith("apex.")
-            if level is None or isinstance(level, ast.Constant) or not is_apex:
+            if level is None or isinstance(level, ast.Constant) or not _is_apex(module, call):
                 continue
             feeds = f"feeds {text_of(level)}, amp.initialize ({module.path}:{module.document.span(call).row})"
             for source in sources(project, module, level):

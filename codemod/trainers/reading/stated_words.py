@@ -42,7 +42,7 @@ def role_of(name: str, role: str) -> str:
 def is_switch(name: str) -> bool:
     """Whether a name is that of something to turn on and off."""
     words = _words(name)
-    if quantizes(name):
+    if quantizes(name) or words >= {"mixed", "precision"}:
         return True
     return any(word in words for word in SWITCHING) and NAMING.isdisjoint(words) and ABLE.isdisjoint(words)
 
