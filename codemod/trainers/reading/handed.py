@@ -218,7 +218,8 @@ def _of_machine(project: Project, setting: Setting, module: ModuleNames, node: a
         document, text = module.document, ast.unparse(node)
         place = ("constant", document.path, document.span(node), "", answers[0], text)
         source = Source(*place, picked_by=text, respelling=_of_nobody)
-        yield Handed(setting, source, *(token_of_constant(answer) or "" for answer in answers))
+        with_bf16, without = (token_of_constant(answer) or "" for answer in answers)
+        yield Handed(setting, source, with_bf16, without)
 
 
 def _of_nobody(_value: Constant) -> Edit:
