@@ -1,0 +1,64 @@
+"""From a setting that is a number to the places that give it its value: options, files, launch lines, read-mes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from ...python.names import ModuleNames, attribute_chain, string_of
+from ...python.numbers import number_of
+from ...python.trace import Domain, Trace
+from ...source.documents import FileKind
+from .links import HERE, LITERALS, MAX_PLACES
+from .setting_reads import is_of_settings, read_of
+from .shown_lines import shown_sources
+from .source import Source, as_number
+
+CONVERTING = ("float", "int", "eval")
+
+
+def _numeral(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterable[Source] | None:
+    """``2e-5``, ``-1``, ``0.1 * 3``, ``float(x)``; what computes anything else has no value."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CONVERTING:
+        return question.of(module, node.args[0]) if len(node.args) == 1 else ()
+    if isinstance(node, ast.Constant | ast.UnaryOp | ast.BinOp):
+        number = number_of(question.project, module, node)
+        text = string_of(node)
+        document, span = module.document, module.document.span(node)
+        value = number if number is not None else text
+        return (Source(HERE, module.path, span, "", value, document.source(span)),)
+    stored = list(_stored(module, node)) if isinstance(node, ast.Attribute) else []
+    if stored:
+        return [*_shown(question, module, node), *(_computed(question, module, value) for value in stored)]
+    return LITERALS.leaf(question, module, node)
+
+
+def _computed(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Source:
+    """What is stored counts as if a caller passed it, also where it is no number."""
+    number = number_of(question.project, module, node)
+    span = module.document.span(node)
+    return Source("argument", module.path, span, "", number, module.document.source(span))
+
+
+def _stored(module: ModuleNames, node: ast.Attribute) -> Iterator[ast.expr]:
+    """What the file that reads ``args.lr`` stores there: ``args.lr = args.lr * processes``."""
+    chain = attribute_chain(node)
+    for owner, value, _ in module.attribute_stores.get(node.attr, ()) if chain is not None else ():
+        if owner and value is not None and chain is not None and chain[-2:-1] == owner[-1:] != ["self"]:
+            yield value
+
+
+def _shown(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterator[Source]:
+    """What an option is given, in the launch lines of read-mes too; not what stands there for a number: ``<LR>``."""
+    yield from LITERALS.setting(question, module, node)  # type: ignore[arg-type]
+    read = read_of(module, node)
+    if read is not None and not read.of_environment and is_of_settings(question.project, read):
+        for source in shown_sources(question.project, module, read.name, (FileKind.TEXT,)):
+            if as_number(source.value) is not None:
+                yield source
+
+
+NUMERALS: Domain[Source] = Domain(
+    _numeral, LITERALS.gap, LITERALS.carried, _shown, follows_returns=False, every_default=True, most=MAX_PLACES
+)
+"""A number that a setting has its value from; what is computed, and not certain, has no value."""
