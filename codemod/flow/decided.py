@@ -10,6 +10,7 @@ from ..purpose.outcomes import can_come_out
 from ..python.bindings import self_stores
 from ..python.names import ModuleNames
 from ..python.paths import guards
+from ..python.scopes import is_none
 from ..source.project import Project
 from ..torch.dtypes import Dtype
 from .attributes import named_by
@@ -138,14 +139,10 @@ def hangs_on_sizes(_project: Project, asked: tuple[ModuleNames, ast.expr]) -> bo
     ]
     stores = [store for name in named for store in self_stores(module, owner, name)] if owner is not None else []
     choices = [value for value, _ in stores if isinstance(value, ast.IfExp)]
-    tests = [item.test for item in choices if any(_is_none_value(each) for each in (item.body, item.orelse))]
-    if any(_is_none_value(value) for value, _ in stores):
+    tests = [item.test for item in choices if any(is_none(each) for each in (item.body, item.orelse))]
+    if any(is_none(value) for value, _ in stores):
         tests += [guard.test for _, statement in stores for guard in guards(module, statement)]
     return any(_compares_sizes(node) for item in tests for node in ast.walk(item))
-
-
-def _is_none_value(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _compares_sizes(node: ast.AST) -> bool:

@@ -189,14 +189,14 @@ def _settle(item: Given, givens: Sequence[Given]) -> bool | None:
         known = {as_dtype(value) for value in given.values}
         if given.equal and known <= wanted:
             return item.equal
-        if given.equal and not known & wanted and not (_truth(known) or _truth(wanted)):
+        if given.equal and not known & wanted and not tells_truths(known | wanted):
             return not item.equal
         if not given.equal and wanted <= known:
             return not item.equal
     return None
 
 
-def _truth(values: set[Constant]) -> bool:
+def tells_truths(values: set[Constant]) -> bool:
     return any(isinstance(value, bool) for value in values)
 
 

@@ -105,7 +105,7 @@ def _is_parsed(project: Project, scope: Scope) -> bool:
         return True
     if scope.command is not None and runs_program(scope.framework, scope.command.words):
         return True
-    modules = list(_modules_behind(project, scope))
+    modules = list(code_reading(project, scope))
     if any(name in module.calls_by_name for module in modules for name in PARSERS) or _is_configured(modules):
         return True
     if any(_extends_parser(module) for module in modules):
@@ -120,7 +120,8 @@ def _extends_parser(module: ModuleNames) -> bool:
     return any((attribute_chain(base) or [""])[-1] in PARSERS for node in classes for base in node.bases)
 
 
-def _modules_behind(project: Project, scope: Scope) -> Iterator[ModuleNames]:
+def code_reading(project: Project, scope: Scope) -> Iterator[ModuleNames]:
+    """The code of the runs that read a place, or that it is part of."""
     yield from modules_at(project, dict.fromkeys(path for run in runs_with(project, scope) for path in run.modules))
 
 

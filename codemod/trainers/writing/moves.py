@@ -20,7 +20,7 @@ from ..framework import by_machine
 from ..reading.conditions import holds
 from ..reading.declarations import scopes_of
 from ..reading.handed import handed_to
-from ..reading.known_readers import looks_alike_only
+from ..reading.known_readers import code_reading, looks_alike_only
 from ..reading.links import joined_sources
 from ..reading.loaded_files import serves_inference
 from ..reading.picked_calls import is_picked_by_word
@@ -302,7 +302,7 @@ def _why_not(project: Project, scope: Scope, plan: Plan, target: str) -> str:
     """Why a place must not be edited though it could be."""
     if would_be_unscaled(project, scope, target):
         return f"not changed automatically: {UNSCALED}"
-    raw = raw_step(project, _code_of(project, scope)) if target == "fp16-mixed" else ""
+    raw = raw_step(project, code_reading(project, scope)) if target == "fp16-mixed" else ""
     if raw:
         return f"not changed automatically: {raw}"
     if any(step.setting is not None and step.setting.value == FP8 for step in plan.steps):
@@ -311,11 +311,6 @@ def _why_not(project: Project, scope: Scope, plan: Plan, target: str) -> str:
     reason = _would_be_dead(project, scope, plan) or key_not_taken(project, scope, plan.steps)
     reason = reason or value_not_taken(project, scope, plan.steps) or read_by_name(project, scope, plan.steps)
     return reason or (f"not changed automatically: {choice}" if choice else "")
-
-
-def _code_of(project: Project, scope: Scope) -> Iterator[ModuleNames]:
-    """The code of the runs that read a place, or that it is part of."""
-    yield from modules_at(project, dict.fromkeys(path for run in runs_with(project, scope) for path in run.modules))
 
 
 def _would_be_dead(project: Project, scope: Scope, plan: Plan) -> str:

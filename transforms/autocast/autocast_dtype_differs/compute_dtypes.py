@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from ....codemod.purpose.switches import is_asked_for
 from ....codemod.python.bindings import only_value, self_stores
 from ....codemod.python.bound import is_bound_at
-from ....codemod.python.conditions import conditions_in
+from ....codemod.python.conditions import conditions_in, tells_truths
 from ....codemod.python.names import ModuleNames, Scope, attribute_chain
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS, SAME_WEIGHTS
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
-from ....codemod.torch.dtypes import BF16, UNKNOWN, Constant, Dtype, Given, Scenario, as_dtype
+from ....codemod.torch.dtypes import BF16, UNKNOWN, Dtype, Given, Scenario, as_dtype
 from ....codemod.torch.imported import torch_at
 from ....codemod.torch.scalers import scalers
 from ....codemod.trainers.reading.declarations import calls_of
@@ -103,13 +103,9 @@ def is_impossible(project: Project, module: ModuleNames, scenario: Scenario) -> 
             return True
         known = {as_dtype(value) for value in constants_of(project, module, given.node)}
         wanted = {as_dtype(value) for value in given.values}
-        if known and UNKNOWN not in known and known.isdisjoint(wanted) and not _are_truths(known | wanted):
+        if known and UNKNOWN not in known and known.isdisjoint(wanted) and not tells_truths(known | wanted):
             return True
     return False
-
-
-def _are_truths(found: set[Constant]) -> bool:
-    return any(isinstance(value, bool) for value in found)
 
 
 def bf16_is_asked_for(project: Project) -> bool:
