@@ -343,9 +343,8 @@ def is_left_unscaled(project: Project, region: TrainingRegion) -> bool:
     if runs_without_gradients(region.autocast) or not is_stepped(project, region.module):
         return False
     step = training_step(project, region.autocast)
-    here = is_unscaled_in(region.module, region.autocast.node) or (
-        step is not None and not names_scaling(step.function)
-    )
+    here = is_unscaled_in(region.module, region.autocast.node)
+    here = here or (step is not None and not names_scaling(step.function))
     if not here and not has_unscaled_step(project, region.module):
         return False
     return region.dtype is None or step is None or fix(project, step) is None
