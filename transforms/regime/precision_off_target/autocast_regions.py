@@ -6,18 +6,16 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ....codemod.model import Applicability, Edit, EditRefused, Place, Span
+from ....codemod.model import Edit, EditRefused, Place, Span
 from ....codemod.purpose.steps import function_scope
 from ....codemod.purpose.targets import EFFECTS, compute_dtype
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios, runs_without_gradients
+from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, Dtype, as_dtype
-from ....codemod.torch.scaler_edits.add_scaler import fix
-from ....codemod.torch.unscaled_steps import names_scaling, scales_somehow, training_step
 from ....codemod.trainers.reading.knobs import Knob
 from ....codemod.trainers.reading.links import sources, unfollowed_argument
 from ....codemod.trainers.reading.region_switches import is_fixed_off
@@ -26,7 +24,7 @@ from ....codemod.trainers.writing.doubts import OFF_TODAY
 from ....codemod.trainers.writing.moves import Move
 from ....codemod.trainers.writing.transactions import as_far_as_it_counts
 from ....codemod.trainers.writing.twin_flags import OTHER_USES, twin_flag
-from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step, is_stepped, is_unscaled_in, raw_step
+from ....codemod.trainers.writing.unscaled import UNSCALED, raw_step
 from .branches import is_picked, left_open, picked_moves
 from .demanded_halves import demanded_half
 from .half_kernels import half_only_kernel
@@ -34,6 +32,7 @@ from .losses_of_models import OF_MODEL, computes_scaled_loss
 from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, switches_of, undecided
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
+from .training_scalers import WITH_SCALER, doubted_scaling, is_left_unscaled, with_scaler
 from .unknown_arrays import misfit
 
 DEFAULTS = ("parameter", "argument")
@@ -72,10 +71,12 @@ def _to_half(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterato
     array = misfit(project, region.autocast, wanted) if region.values != {wanted} else None
     doubt = OFF_TODAY if is_off else f"{array.path}:{array.span.row} {array.message}" if array is not None else ""
     doubt = doubt or (OF_MODEL if computes_scaled_loss(project, region.autocast) else "")
-    doubt = doubt or (_doubted_scaling(project, region) if wanted == FP16 and region.values != {wanted} else "")
+    doubt = doubt or (doubted_scaling(project, region) if wanted == FP16 and region.values != {wanted} else "")
     for move in _half_moves(project, region, wanted):
         move = replace(move, unproved=doubt) if doubt and move.edits and not move.unproved else move
-        yield move.only_reported(UNSCALED if unscaled else raw) if (unscaled or raw) and move.edits else move
+        move = with_scaler(project, region, move) if unscaled and not raw else move
+        is_held = raw or (unscaled and not move.unproved.startswith(WITH_SCALER))
+        yield move.only_reported(raw or UNSCALED) if is_held and move.edits else move
 
 
 def _switched_on(project: Project) -> Iterator[Move]:
@@ -324,27 +325,3 @@ def of_kernel(kernel: Place) -> str:
 
 def is_literal(module: ModuleNames, node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and (module.qualified(node) or "").startswith("torch.")
-
-
-# --- loss scaling -----------------------------------------------------------------------------------------------------
-
-
-def _doubted_scaling(project: Project, region: TrainingRegion) -> str:
-    """Where the scaler that float16 needs here is only written with leave: the region may not go without it."""
-    step = training_step(project, region.autocast)
-    added = fix(project, step) if step is not None and not scales_somehow(project, step.module) else None
-    if added is None or step is None or added.applicability is not Applicability.UNSAFE:
-        return ""
-    return f"{step.module.path}:{step.backward.lineno} {ast.unparse(step.backward)} gets its scaler with leave only"
-
-
-def is_left_unscaled(project: Project, region: TrainingRegion) -> bool:
-    """Whether a step of the region's programs runs ``backward`` on a loss that nothing scales, nor PF102 can."""
-    if runs_without_gradients(region.autocast) or not is_stepped(project, region.module):
-        return False
-    step = training_step(project, region.autocast)
-    here = is_unscaled_in(region.module, region.autocast.node)
-    here = here or (step is not None and not names_scaling(step.function))
-    if not here and not has_unscaled_step(project, region.module):
-        return False
-    return region.dtype is None or step is None or fix(project, step) is None

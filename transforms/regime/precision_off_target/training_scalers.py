@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from ....codemod.model import Edit, Fix
+from ....codemod.model import Applicability, Edit, Fix
+from ....codemod.purpose.entered import entries_of
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.regions import Region, regions_of
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import autocasts
+from ....codemod.torch.autocast import autocasts, runs_without_gradients
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import FP16, FP32
 from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
+from ....codemod.torch.scaler_edits.add_scaler import fix
 from ....codemod.torch.scaler_edits.can_disable import can_disable
 from ....codemod.torch.scaler_edits.needs_of_disabling import needs_of_disabling
 from ....codemod.torch.scalers import Scaler, scalers
+from ....codemod.torch.unscaled_steps import LossStep, names_scaling, scales_somehow, training_step
 from ....codemod.trainers.reading.knobs import Knob, knobs_of
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.region_switches import is_fixed_off, switches_of
 from ....codemod.trainers.reading.setting_reads import read_of
 from ....codemod.trainers.writing.moves import Move
 from ....codemod.trainers.writing.twin_flags import twin_flag, twin_of
+from ....codemod.trainers.writing.unscaled import has_unscaled_step, is_stepped, is_unscaled_in
+from .training_autocasts import TrainingRegion, training_regions
+
+WITH_SCALER = "a scaler is written for the step at"
 
 
 def moves(project: Project) -> Iterator[Move]:
@@ -119,3 +127,50 @@ def _off_elsewhere(project: Project, scaler: Scaler, node: ast.expr, *, is_there
         message = f"{ast.unparse(node)} leaves this GradScaler switched off {step}; the target is fp16-mixed: "
         message += "switch it on where that is decided"
         yield Move(document.path, document.span(scaler.call), message)
+
+
+# --- scalers that regions need ----------------------------------------------------------------------------------------
+
+
+def doubted_scaling(project: Project, region: TrainingRegion) -> str:
+    """Where the scaler that float16 needs here is only written with leave: the region may not go without it."""
+    step = training_step(project, region.autocast)
+    added = fix(project, step) if step is not None and not scales_somehow(project, step.module) else None
+    if added is None or step is None or added.applicability is not Applicability.UNSAFE:
+        return ""
+    where = f"{step.module.path}:{step.backward.lineno} {ast.unparse(step.backward)}"
+    return f"{where} needs a scaler, and the one that would be written needs leave"
+
+
+def is_left_unscaled(project: Project, region: TrainingRegion) -> bool:
+    """Whether a step of the region's programs runs ``backward`` on a loss that nothing scales, nor PF102 can."""
+    if runs_without_gradients(region.autocast) or not is_stepped(project, region.module):
+        return False
+    step = training_step(project, region.autocast)
+    here = is_unscaled_in(region.module, region.autocast.node) or (
+        step is not None and not names_scaling(step.function)
+    )
+    if not here and not has_unscaled_step(project, region.module):
+        return False
+    return region.dtype is None or step is None or fix(project, step) is None
+
+
+def with_scaler(project: Project, region: TrainingRegion, move: Move) -> Move:
+    """``move`` of a region that functions hand out (``with self.autocast():``), with a scaler for the step that enters
+    it, where one can be written; of several regions around that step the first one brings it."""
+    step = _step_entered(project, region)
+    added = fix(project, step) if step is not None and move.edits and region.dtype is not None else None
+    if step is None or added is None or scales_somehow(project, step.module):
+        return move
+    others = ((each, _step_entered(project, each)) for each in training_regions(project))
+    first = next(each for each, found in others if found is not None and found.backward is step.backward)
+    edits = (*move.edits, *added.edits) if first is region else move.edits
+    unproved = f"{WITH_SCALER} {step.module.path}:{step.backward.lineno}, which the region is seen to be entered for"
+    return replace(move, edits=edits, unproved=unproved)
+
+
+def _step_entered(project: Project, region: TrainingRegion) -> LossStep | None:
+    """The only training step for which a region is entered that a function or a name hands out."""
+    entries = entries_of(project, region.autocast)
+    found = [training_step(project, region.autocast, entry) for entry in entries]
+    return found[0] if len(found) == 1 and entries[0].node is not region.autocast.node else None
