@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from ...purpose.imports import imported_modules
 from ...purpose.runs import starts_of
 from ...purpose.training import training_modules
 from ...python.arguments import receiver_of
@@ -61,9 +62,9 @@ def is_unscaled_in(module: ModuleNames, region: ast.AST) -> bool:
 
 
 def _stepping(project: Project, module: ModuleNames) -> Iterator[ModuleNames]:
-    """The files of the module's programs that call ``backward`` themselves."""
+    """The files of the module's programs that call ``backward`` themselves, or for a module that leaves it to them."""
     trained = training_modules(project)
-    near = (module,) if module in trained else starts_of(project, module)
+    near = (module,) if module in trained else (*starts_of(project, module), *imported_modules(project, module))
     return (item for item in near if item in trained and "backward" in item.calls_by_name)
 
 
