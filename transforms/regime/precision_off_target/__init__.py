@@ -20,6 +20,9 @@ reported without a fix: kernels compiled for float16 only, switches that are off
 
 `move` [unsafe]: the same where not all of it is known. Nothing is seen to read a file or to define a flag: no launch
 line names the file, no code loads it, no parser defines the option, and it is not what the trainer's own program reads.
+A file of whose keys the code reads several, or that fills all parameters of a function
+(`main(**OmegaConf.load(args.config))`), goes where the run of that code goes; so do a fallback
+(`cfg.get("dtype", "fp16")`) and a default over which files go, though another value may count in their place.
 Or `torch.cuda.amp.autocast` is given a dtype and no manifest excludes torch before 1.10.
 
 Or the run has what does not fit the other dtype for certain: a dtype that the region's switch picks, a branch for the
@@ -58,7 +61,8 @@ A word that picks what a trainer is told (`fp16=args.precision == "fp16"`, a tab
 code knows one for the target [unsafe where other code reads the word].
 An option that takes other words only (`choices=["no", "fp16"]`, `type=int`) takes the new one as well [unsafe], if only
 the trainer's argument reads it.
-To float16 nothing moves whose loss nothing is seen to scale; weights that are trained become float32 [unsafe: twice
+To float16 nothing moves whose loss nothing is seen to scale, but a region that a method hands out brings the scaler
+that its only step needs [unsafe]; weights that are trained become float32 [unsafe: twice
 the memory], also where the setting of the regions picks their dtype (`torch.set_default_dtype(dtype)`), and others
 float16 [safe where their freezing, or adapters, prove it].
 After the edits `migrate --to` reads the ledger again from the new texts and takes back what did not arrive at exactly
