@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from ..source.looks import Looks
 
@@ -19,9 +19,9 @@ class Circles:
 
     def __init__(self, looks: Looks) -> None:
         self._looks = looks
-        self._settled: dict[Hashable, tuple[object, frozenset[Hashable], int]] = {}
+        self._settled: dict[Hashable, tuple[Any, frozenset[Hashable], int]] = {}
         """The answers, the questions of the same circle that were cut for each, and what each rests on."""
-        self._passing: dict[Hashable, tuple[object, int, int]] = {}
+        self._passing: dict[Hashable, tuple[Any, int, int]] = {}
         """What was found with a cut, how far out the question stands that it was cut at, and what it rests on."""
         self._asked: dict[Hashable, int] = {}
         """The questions that are being answered, outermost first."""
@@ -32,7 +32,7 @@ class Circles:
         settled = self._settled.get(key)
         if settled is not None and (not settled[1] or settled[1].isdisjoint(self._asked)):
             self._looks.seen |= settled[2]
-            return cast(T, settled[0])
+            return settled[0]  # type: ignore[no-any-return]
         if key in self._asked:
             self._cut = min(self._cut, self._asked[key])
             return cut
@@ -40,7 +40,7 @@ class Circles:
             value, outermost, seen = self._passing[key]
             self._looks.seen |= seen
             self._cut = min(self._cut, outermost)
-            return cast(T, value)
+            return value  # type: ignore[no-any-return]
         return self._answered(key, compute)
 
     def may_answer(self, key: Hashable) -> bool:

@@ -11,6 +11,8 @@ from ..source.project import Project
 
 def in_order(_project: Project, node: ast.If) -> tuple[tuple[list[ast.stmt], list[ast.stmt]], set[str]]:
     """The branches, first the one that starts what the other one continues, and the names of that."""
+    if not node.orelse:
+        return (node.body, node.orelse), set()
     continued = started(node.orelse, node.body)
     if continued:
         return (node.orelse, node.body), continued

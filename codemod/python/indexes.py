@@ -6,7 +6,7 @@ import ast
 from abc import abstractmethod
 from collections import defaultdict
 from functools import cached_property
-from typing import TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar
 
 from ..source.slim_nodes import ORIGINAL, of_both
 from .editing import Editable
@@ -36,8 +36,8 @@ class Indexed(Editable):
         """The scope in which ``node`` is evaluated."""
 
     @cached_property
-    def _by_type(self) -> dict[type[ast.AST], list[ast.AST]]:
-        found: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
+    def _by_type(self) -> dict[type[ast.AST], list[Any]]:
+        found: dict[type[ast.AST], list[Any]] = defaultdict(list)
         originals = ORIGINAL
         for node in self.nodes:
             found[originals[node.__class__]].append(node)
@@ -45,7 +45,7 @@ class Indexed(Editable):
 
     def of_type(self, kind: type[N]) -> list[N]:
         """The nodes of one class of ``ast``, in the order of `nodes`: who looks for a kind of node walks no others."""
-        return cast("list[N]", self._by_type.get(kind, []))
+        return self._by_type.get(kind, [])
 
     @cached_property
     def calls(self) -> list[ast.Call]:

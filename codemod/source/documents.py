@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from ..model import EditRefused, Span
 from .decoding import Unreadable, decode
@@ -115,7 +115,7 @@ class Document:
         self.text = decoded
         is_text = self.encoding == "utf-8" and not self.bom and self.notebook is None
         self._data = None if is_text else data  # what the text gives back is not kept twice
-        self._facts: dict[object, object] = {}
+        self._facts: dict[object, Any] = {}
 
     def __repr__(self) -> str:
         return f"Document({self.path!r}, {self.kind.value})"
@@ -196,9 +196,10 @@ class Document:
 
     def fact(self, compute: Callable[[Document], T]) -> T:
         """``compute(self)``, computed once for as long as this document lives."""
-        if compute not in self._facts:
-            self._facts[compute] = compute(self)
-        return cast(T, self._facts[compute])
+        known = self._facts.get(compute, self)  # no fact is the document itself
+        if known is self:
+            known = self._facts[compute] = compute(self)
+        return known  # type: ignore[no-any-return]
 
     # --- positions ----------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ class Looks:
         """A bit for each thing, in the order in which they came up."""
         self.of_facts: dict[object, int] = {}
         """What each fact that has been computed rests on."""
-        self.recall: Callable[[object, object], tuple[object, int] | None] | None = None
+        self.recall: Callable[[object, object], tuple[Any, int] | None] | None = None
         """What an earlier run has found for a fact, or for a memo and its key, and what it rests on."""
         self._same: dict[int, int] = {}
 
@@ -61,8 +61,8 @@ class Remembering:
     def __init__(self, looks: Looks) -> None:
         self.looks = looks
         self._whole = cast("Project", self)
-        self._facts: dict[object, tuple[object, int]] = {}
-        self._checked_facts: dict[object, tuple[object, int]] = {}
+        self._facts: dict[object, tuple[Any, int]] = {}
+        self._checked_facts: dict[object, tuple[Any, int]] = {}
 
     def fact(self, compute: Callable[[Project, Unpack[Key]], T], *key: Unpack[Key]) -> T:
         """``compute`` of the whole project (and of a name), whatever is checked: computed once.
@@ -85,7 +85,7 @@ class Remembering:
                 looks.seen |= before
         else:
             looks.seen |= known[1]
-        return cast(T, known[0])
+        return known[0]  # type: ignore[no-any-return]
 
     def checked_fact(self, compute: Callable[[Project], T]) -> T:
         """``compute(self)``, computed once for what is checked: it may differ where other files are."""
@@ -108,7 +108,7 @@ class Remembering:
                 looks.seen |= before
         else:
             looks.seen |= known[1]
-        return cast(T, known[0])
+        return known[0]
 
     def remembered(self) -> Iterator[tuple[object, object, object, int]]:
         """Each fact, and each memo with its key, that was found in this run: its answer, and what that rests on."""
@@ -125,7 +125,7 @@ class Remembering:
         """``compute()``, the same for all who ask with this key."""
         return self._remembered(self._facts, key, compute)
 
-    def _remembered(self, answers: dict[object, tuple[object, int]], key: object, compute: Callable[[], T]) -> T:
+    def _remembered(self, answers: dict[object, tuple[Any, int]], key: object, compute: Callable[[], T]) -> T:
         known, looks = answers.get(key), self.looks
         if known is None:
             before, looks.seen = looks.seen, 0
@@ -136,4 +136,4 @@ class Remembering:
                 looks.seen |= before
         else:
             looks.seen |= known[1]
-        return cast(T, known[0])
+        return known[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -13,7 +13,7 @@ from .discovery import Discovery, Limits
 from .documents import Document, FileKind, Unreadable, kind_of
 from .question import Question
 from .reading import FileRefused, read_regular_file
-from .word_index import INDEXED, WordIndex
+from .word_index import INDEXED, WordIndex, is_word
 from .word_search import PRECISION_WORDS, SEARCHED, words_in
 
 
@@ -101,9 +101,19 @@ class FileStore:
         return self._answers[key]
 
     def _writing(self, question: Question) -> Collection[str]:
-        """Of the paths with the words, which many questions share, those that each group of ``also`` leaves."""
-        plain, paths = self._index.plain, self.paths_for(Question(question.kinds, question.words))
-        for group in question.also:
+        """Of the paths with the words, which many questions share, those that each group of ``also`` leaves.
+
+        Where files would be opened for the words, what is known without comes first.
+        """
+        plain, (kinds, words) = self._index.plain, (question.kinds, question.words)
+        also = sorted(question.also, key=lambda group: not all(map(is_word, group)))
+        opens = not all(map(is_word, words)) and set(INDEXED).issuperset(kinds)
+        if opens and all(map(is_word, also[0])) and (kinds, words, ()) not in self._answers:
+            some = self._index.writing(also.pop(0), plain)
+            paths: Collection[str] = self._holding(kinds, words, lambda path: path in some or path not in plain)
+        else:
+            paths = self.paths_for(Question(kinds, words))
+        for group in also:
             written = self._index.writing(group, plain.intersection(paths))
             paths = [path for path in paths if path in written or path not in plain]
         return paths
@@ -116,9 +126,11 @@ class FileStore:
         """Whether a file can be read for certain, as its text is its bytes."""
         return path in self._index.plain
 
-    def _holding(self, kinds: tuple[FileKind, ...], words: tuple[str, ...]) -> list[str]:
+    def _holding(
+        self, kinds: tuple[FileKind, ...], words: tuple[str, ...], where: Callable[[str], bool] = lambda _: True
+    ) -> list[str]:
         if words and set(INDEXED).issuperset(kinds):
-            return sorted(path for path in self._index.holding(words) if self._kinds[path] in kinds)
+            return sorted(self._index.holding(words, lambda path: self._kinds[path] in kinds and where(path)))
         paths = [path for path in self.paths if self._kinds[path] in kinds]
         if not words:
             return paths

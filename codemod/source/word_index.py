@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cached_property
@@ -14,11 +15,19 @@ INDEXED = (FileKind.PYTHON, FileKind.NOTEBOOK)
 """Kinds that are asked for hundreds of words; others hold data without end, and are asked for few."""
 MAX_WORDS = 50_000
 """Distinct words in a file; what holds more is no code (images in a notebook) and is searched each time instead."""
+FEW_WORDS = 4
+"""More than so many are looked for at once before each is by itself."""
 MAX_VOCABULARY = 1_000_000
 """Distinct words of all files, some 200 MB of memory; what comes after is searched each time instead."""
 _BORDER = b"\n"
 _WORD_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _BORDERED = bytes(byte if byte in _WORD_BYTES else _BORDER[0] for byte in range(256))
+
+
+def is_word(text: str | bytes) -> bool:
+    """Whether a word has no other characters in it: which files hold it is known without a look."""
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    return bool(data) and _WORD_BYTES.issuperset(data)
 
 
 class WordIndex:
@@ -33,9 +42,9 @@ class WordIndex:
         self._paths = [path for path in paths if kind_of(path) in INDEXED]
         self._seen: dict[tuple[bytes, bool], dict[str, bool]] = {}
 
-    def holding(self, words: Iterable[str]) -> Set[str]:
-        """The files whose bytes hold any of the words, which are in lower case, whatever their letter case."""
-        return self._holding_any(self._vocabulary.paths, words, exactly=False)
+    def holding(self, words: Iterable[str], where: Callable[[str], bool]) -> Set[str]:
+        """Of some files those whose bytes hold any of the words (in lower case), whatever their letter case."""
+        return self._holding_any(filter(where, self._vocabulary.paths), words, exactly=False)
 
     def writing(self, words: Iterable[str], among: Iterable[str]) -> Set[str]:
         """Those of some `plain` files whose text holds any of the words exactly as they are given."""
@@ -54,27 +63,35 @@ class WordIndex:
         """Only files in which no word is certain are opened, once for all words that may stand there."""
         left, found = set(paths), set[str]()
         unsure: dict[str, list[bytes]] = {}
-        for word in {word.encode("utf-8", "surrogatepass") for word in words}:
+        sought = {word.encode("utf-8", "surrogatepass") for word in words}
+        for word in sought:
             candidates = left & self._candidates(word, exactly)
-            if word and _WORD_BYTES.issuperset(word):
+            if is_word(word):
                 found |= candidates
                 left -= candidates
                 candidates = set()
             for path in candidates | (left & self._vocabulary.too_long):
                 unsure.setdefault(path, []).append(word)
-        found.update(path for path, sought in unsure.items() if path in left and self._holds(path, sought, exactly))
+        any_of = re.compile(b"|".join(map(re.escape, sorted(sought)))).search if len(sought) > FEW_WORDS else None
+        found.update(path for path, its in unsure.items() if path in left and self._holds(path, its, exactly, any_of))
         return found
 
-    def _holds(self, path: str, words: Sequence[bytes], exactly: bool) -> bool:
-        """Whether the bytes hold one of the words; a file is not opened for what is known of it."""
+    def _holds(
+        self, path: str, words: Sequence[bytes], exactly: bool, any_of: Callable[[bytes], object] | None
+    ) -> bool:
+        """Whether the bytes hold one of the words; a file is not opened for what is known of it.
+
+        ``any_of`` finds any of these and maybe of others.
+        """
         known = [self._seen.setdefault((word, exactly), {}) for word in words]
         if any(seen.get(path) for seen in known):
             return True
         new = [(word, seen) for word, seen in zip(words, known, strict=True) if path not in seen]
         data = (self._read(path) or b"") if new else b""
         data = data if exactly else data.lower()
+        is_any = any_of is None or any_of(data)
         for word, seen in new:
-            seen[path] = word in data
+            seen[path] = bool(is_any) and word in data
             if seen[path]:
                 return True
         return False

@@ -70,7 +70,7 @@ def check(project: Project) -> Iterator[Finding]:
     words = (".half(", "float16", "autocast", "fp16", "bf16")
     if project.observation is None and not any(True for _ in project.python_documents(words)):
         return
-    for module in checked_modules(project, ("e-",), ("torch",), SMALL):
+    for module in checked_modules(project, (), ("torch",), SMALL):
         yield from _near_zero(project, module)
     for module in checked_modules(project, ("clamp", "clip"), ("torch",), ("e-", "0.999")):
         yield from _near_one(project, module)
