@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -231,9 +232,7 @@ def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
     of_files = [item for item in handed if item.source.kind == "entry"]
     if any(not item.source.is_guessed for item in of_files):
         return [item for item in handed if not item.source.is_guessed]
-    guessed: dict[Setting, int] = {}
-    for item in of_files:
-        guessed[item.setting] = guessed.get(item.setting, 0) + 1
+    guessed = Counter(item.setting for item in handed if item.source.is_guessed)
     return [item for item in handed if not (item.source.is_guessed and guessed[item.setting] > 1)]
 
 
