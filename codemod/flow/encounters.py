@@ -53,7 +53,7 @@ def applications(
     ``names``: of operations that the flow watches (`operation_calls.WATCHED`) or that lack 16-bit kernels.
     """
     analysis, last_names = flow_of(project), sorted({name.rpartition(".")[2] for name in names})
-    for module in followed_modules(project, frozenset(project.python_paths(last_names))):
+    for module in followed_modules(project, frozenset(project.checked_paths(last_names))):
         calls = {call for name in last_names for call in module.calls_by_name.get(name, []) if is_asked(module, call)}
         for function in in_order(holders(module, calls)):
             done = analysis.module_body(module) if function is None else analysis.function(module, function)

@@ -220,6 +220,11 @@ def _classes_of_part(
 
 def _gives(project: Project, target: FunctionTarget, hops: int) -> bool:
     """Whether a function returns something wide, or items of a batch."""
+    return project.memo(_gives_at, (target.module.path, target, hops))
+
+
+def _gives_at(project: Project, asked: tuple[str, FunctionTarget, int]) -> bool:
+    _, target, hops = asked
     if target.node not in project.memo(_given, (target.module, hops)):
         return False
     makers = (Made.FACTORY, Made.CAST, Made.MODULE)

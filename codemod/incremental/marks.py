@@ -7,7 +7,7 @@ been changed since has another mark.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from hashlib import blake2b
@@ -16,6 +16,7 @@ from types import FunctionType
 from ..python.names import ModuleNames, Scope
 from ..source.documents import Document
 from ..source.slim_nodes import nodes_of
+from ..trainers.reading.configs import ConfigFile
 
 
 class _Unmarked(Exception):
@@ -25,9 +26,8 @@ class _Unmarked(Exception):
 class Marks:
     """Marks values of one run."""
 
-    def __init__(self, document_of: Callable[[ast.AST], Document | None], contents: Mapping[str, str]) -> None:
-        """``document_of`` gives the document of a tree; ``contents`` are digests of the files."""
-        self._document_of = document_of
+    def __init__(self, contents: Mapping[str, str]) -> None:
+        """``contents`` are digests of the files."""
         self._contents = contents
         self._known: dict[int, tuple[bytes, object]] = {}
         """Marks by identity, and what keeps the identity."""
@@ -54,9 +54,11 @@ class Marks:
         if isinstance(value, Scope):
             return b"scope " + self._mark(value.node)
         if isinstance(value, ModuleNames | Document):
-            return type(value).__name__.encode() + self._of_document(
-                value.document if isinstance(value, ModuleNames) else value
-            )
+            path = value.document.path if isinstance(value, ModuleNames) else value.path
+            return type(value).__name__.encode() + self._of_file(path)
+        if isinstance(value, ConfigFile):
+            parts = (value.name, value.kind, value.within, value.number)
+            return b"config " + self._of_file(value.document.path) + self._mark(parts)
         if isinstance(value, Enum):
             return f"{type(value).__qualname__}.{value.name}".encode()
         name = type(value).__qualname__.encode()
@@ -72,18 +74,17 @@ class Marks:
             return b" ".join([name, *(self._mark(getattr(value, each.name)) for each in fields(value))])
         raise _Unmarked
 
-    def _of_document(self, document: Document) -> bytes:
-        content = self._contents.get(document.path)
+    def _of_file(self, path: str | None) -> bytes:
+        content = self._contents.get(path or "")
         if not content:
             raise _Unmarked
-        return f"{document.path} {content}".encode("utf-8", "backslashreplace")
+        return f"{path} {content}".encode("utf-8", "backslashreplace")
 
     def _of_node(self, node: ast.AST) -> bytes:
         top: ast.AST = node
         while (above := getattr(top, "parent", None)) is not None:
             top = above
-        document = self._document_of(top)
-        if document is None or not isinstance(top, ast.Module):
+        if not isinstance(top, ast.Module):
             raise _Unmarked
         places = self._places.get(id(top))
         if places is None:
@@ -91,4 +92,4 @@ class Marks:
         at = places.get(id(node))
         if at is None:
             raise _Unmarked
-        return b"%d of %s" % (at, self._of_document(document))
+        return b"%d of %s" % (at, self._of_file(getattr(top, "file", None)))

@@ -18,7 +18,6 @@ from ..cache import kept
 from ..cache.states import State, changed_ns, is_still, state_of
 from ..model import Finding, Rule
 from ..outcome import Skipped
-from ..source.documents import Document
 from ..source.looks import FACT, FILE, PARSED, QUESTION, SKIPPED
 from ..source.project import Project
 from ..source.question import Question
@@ -41,7 +40,7 @@ class Rechecking:
     def __init__(self, project: Project, key: str, known: Record | None, states: dict[str, State], started: int):
         self._project, self._key, self._known, self._started = project, key, known, started
         self._now = Record(states)
-        self._contents = {path: state[1] for path, state in states.items()}
+        self._marks = Marks({path: state[1] for path, state in states.items()})
         self._changed_facts: dict[Leaf, bool] = {}
         self._held: dict[int, bool] = {}
         self._values = Values(project)
@@ -53,7 +52,8 @@ class Rechecking:
         old = known.states if known is not None else {}
         self._edited = [path for path, state in states.items() if path in old and old[path][1] != state[1]]
         self._changed = self._changed_bits(known) if known is not None else 0
-        self._facts = [(looks.bit(*leaf), leaf) for leaf in known.facts] if known is not None else []
+        self._facts = {looks.bit(*leaf): leaf for leaf in known.facts} if known is not None else {}
+        self._unsure = sum(self._facts)
         looks.recall = self._recall if known is not None else None
 
     @classmethod
@@ -97,8 +97,10 @@ class Rechecking:
         """Whether all that something rests on is as it was."""
         holds = self._held.get(seen)
         if holds is None:
-            holds = not seen & self._changed
-            holds = holds and not any(self._is_changed(leaf) for bit, leaf in self._facts if seen & bit)
+            holds, left = not seen & self._changed, seen & self._unsure
+            while holds and left:
+                bit = left & -left
+                holds, left = not self._is_changed(self._facts[bit]), left ^ bit
             self._held[seen] = holds
         return holds
 
@@ -110,6 +112,8 @@ class Rechecking:
             seen, mark = self._known.facts[leaf]
             known = not self._holds(seen) and (mark is None or mark != self._mark(leaf))
             self._changed_facts[leaf] = known
+            if not known:
+                self._unsure &= ~self._project.looks.bit(*leaf)
         return bool(known)
 
     def _recall(self, compute: object, key: object) -> tuple[object, int] | None:
@@ -133,11 +137,6 @@ class Rechecking:
 
     def _mark(self, leaf: Leaf) -> str | None:
         return self._marks.of(self._project.fact(*leaf[1:]))
-
-    @property
-    def _marks(self) -> Marks:
-        trees: dict[int, Document] = {id(each.tree): each for each in self._project.parsed_documents}
-        return Marks(lambda tree: trees.get(id(tree)), self._contents)
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -226,10 +225,9 @@ class Rechecking:
         project, now, looks = self._project, self._now, self._project.looks
         if any(changed_ns(_place(project, path)) >= self._started for path in project.paths):
             return
-        marks = self._marks
         for leaf, (seen, _) in now.facts.items():
             if leaf[1:] in looks.of_facts:
-                now.facts[leaf] = (seen, marks.of(project.fact(*leaf[1:])))
+                now.facts[leaf] = (seen, self._marks.of(project.fact(*leaf[1:])))
         now.told = self._all_told()
         numbers = {path: 1 << number for number, path in enumerate(project.paths)}
         for leaf in looks.bits:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..python.glimpses import words_of_imports
 from ..python.names import ModuleNames, modules_at, names_of
-from ..source.documents import Document
 from ..source.facts import memo
 from ..source.project import Project
 from .files import purpose_of
@@ -41,7 +40,10 @@ def imported_names(module: ModuleNames) -> Iterator[str]:
 @memo
 def importers_of(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     """The project's modules that import ``module``."""
-    path = module.document.path
+    return tuple(modules_at(project, project.fact(_importers, module.document.path)))
+
+
+def _importers(project: Project, path: str) -> tuple[str, ...]:
     stem = path.rpartition("/")[2].removesuffix(".py")
     name = path.split("/")[-2] if stem == "__init__" and "/" in path else stem
     if not path.endswith(".py") or len(name) < 2:
@@ -50,25 +52,23 @@ def importers_of(project: Project, module: ModuleNames) -> tuple[ModuleNames, ..
     folders = path.split("/")[:-1]
     near = sorted(project.python_paths(spellings), key=lambda other: other.split("/")[:-1] != folders)
     possible = [other for other in near[:MAX_SEARCHED] if other != path and _may_import(project, other, name)]
-    others = modules_at(project, possible)
-    found = (other for other in others if path in project.memo(_imported_paths, other))
-    return tuple(sorted(found, key=lambda other: other.path))
+    return tuple(sorted(other for other in possible if path in project.memo(_imported_paths, other)))
 
 
 def _may_import(project: Project, path: str, name: str) -> bool:
     """Whether a file may import a module of this name: it says so, or stands in a package of this name."""
-    document = project.document(path) if name not in path.split("/")[:-1] else None
-    return document is None or name in document.fact(_words_of_imports)
+    return name in path.split("/")[:-1] or name in project.memo(_words_of_imports, path)
 
 
-def _words_of_imports(document: Document) -> frozenset[str]:
-    return words_of_imports(document.text)
+def _words_of_imports(project: Project, path: str) -> frozenset[str]:
+    document = project.document(path)
+    return words_of_imports(document.text) if document is not None else frozenset()
 
 
-def _imported_paths(project: Project, module: ModuleNames) -> frozenset[str | None]:
-    """The files of the modules that ``module`` imports: nothing else is parsed for that."""
-    names = dict.fromkeys(imported_names(module))
-    return frozenset(project.python_path(name, module.document.path) for name in names if name)
+def _imported_paths(project: Project, path: str) -> frozenset[str | None]:
+    """The files of the modules that a file imports: nothing else is parsed for that."""
+    names = ((name, path) for module in modules_at(project, (path,)) for name in imported_names(module) if name)
+    return frozenset(project.python_path(*each) for each in dict.fromkeys(names))
 
 
 def reached_from(

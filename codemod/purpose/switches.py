@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ..python.glimpses import may_set
-from ..python.names import ModuleNames, modules_with, names_of
+from ..python.names import ModuleNames, modules_at, names_of
 from ..python.options import Option, options_in
 from ..python.scopes import is_off
 from ..source.documents import FileKind
@@ -83,10 +83,18 @@ def _is_launched_with(project: Project, word: str) -> bool:
 
 
 def _values_with(project: Project, word: str) -> Iterator[tuple[ModuleNames, ast.Constant]]:
-    for module in modules_with(project, (word,)):
-        for node in module.of_type(ast.Constant):
-            if isinstance(node.value, str) and _names(node.value, word) and not _only_asks(module, node):
-                yield module, node
+    for path in project.python_paths((word,)):
+        yield from project.memo(_values_at, (path, word))
+
+
+def _values_at(project: Project, asked: tuple[str, str]) -> tuple[tuple[ModuleNames, ast.Constant], ...]:
+    path, word = asked
+    return tuple(
+        (module, node)
+        for module in modules_at(project, (path,))
+        for node in module.of_type(ast.Constant)
+        if isinstance(node.value, str) and _names(node.value, word) and not _only_asks(module, node)
+    )
 
 
 def _is_offered(module: ModuleNames, node: ast.Constant) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ..python.names import ModuleNames, names_of
+from ..python.names import ModuleNames, modules_at, names_of
 from ..source.facts import fact
 from ..source.project import Project
 from .files import purpose_of, says_training
@@ -32,9 +32,8 @@ PREDICTOR = "Predictor"
 @fact
 def training_modules(project: Project) -> tuple[ModuleNames, ...]:
     """The files that run a training step, foreign ones aside."""
-    documents = project.python_documents(WORDS)
-    modules = (names_of(project, item) for item in documents if not purpose_of(item.path).is_foreign)
-    return tuple(module for module in modules if trains(module) and _may_train(module))
+    paths = (path for path in project.python_paths(WORDS) if not purpose_of(path).is_foreign)
+    return tuple(modules_at(project, (path for path in paths if project.memo(_trains_at, path))))
 
 
 @fact
@@ -47,8 +46,11 @@ def stepping_modules(project: Project) -> tuple[ModuleNames, ...]:
     return tuple(item for item in stepping if any(other in trained for other in imported_modules(project, item)))
 
 
-def _may_train(module: ModuleNames) -> bool:
-    return not purpose_of(module.document.path).is_left_alone or "step" in module.calls_by_name
+def _trains_at(project: Project, path: str) -> bool:
+    return any(
+        trains(module) and (not purpose_of(path).is_left_alone or "step" in module.calls_by_name)
+        for module in modules_at(project, (path,))
+    )
 
 
 def trains(module: ModuleNames) -> bool:

@@ -6,7 +6,6 @@ import ast
 from dataclasses import dataclass
 from itertools import islice
 
-from ..source.documents import Document
 from ..source.facts import memo
 from ..source.project import Project
 from .arguments import hides_arguments
@@ -50,7 +49,7 @@ def callers_of(project: Project, module: ModuleNames, function: FunctionNode) ->
     name = _called_name(module, function)
     if name is None:
         return NOBODY_KNOWN
-    if _is_imported_by_nobody(project, module):
+    if project.fact(_is_imported_by_nobody, module.path):
         computing = project.python_paths(IMPORTING, (name,))
         own, complete = _sites(project, module.path, function, name)
         complete = complete and all(_sites(project, item, function, name)[1] for item in computing)
@@ -68,35 +67,34 @@ def callers_of(project: Project, module: ModuleNames, function: FunctionNode) ->
     return Callers(tuple(sites), everywhere and complete and bool(sites))
 
 
-@memo
-def _is_imported_by_nobody(project: Project, module: ModuleNames) -> bool:
+def _is_imported_by_nobody(project: Project, path: str) -> bool:
     """Whether a file only runs by itself, as far as the import statements of others tell."""
-    stem = module.path.rpartition("/")[2].removesuffix(".py")
-    if not module.path.endswith(".py") or stem.startswith("__"):
+    stem = path.rpartition("/")[2].removesuffix(".py")
+    if not path.endswith(".py") or stem.startswith("__"):
         return False
-    near = (project.document(path) for path in project.python_paths((stem,), (stem,)) if path != module.path)
-    others = [item.path for item in near if item is not None and stem in _import_lines(project, item)]
-    if len(others) > MAX_CALLER_FILES:
-        return False
-    return all(stem not in _imported(item) for item in modules_at(project, others))
+    near = (other for other in project.python_paths((), (stem,)) if other != path)
+    others = [other for other in near if stem in project.memo(_import_lines, other)]
+    return len(others) <= MAX_CALLER_FILES and all(stem not in project.memo(_imported, other) for other in others)
 
 
-@memo
-def _import_lines(_project: Project, document: Document) -> str:
+def _import_lines(project: Project, path: str) -> str:
     """All lines of import statements, and some more: text is looked at so that few files are parsed."""
+    document = project.document(path)
     found, is_open = [], False
-    for line in document.text.splitlines():
+    for line in document.text.splitlines() if document is not None else ():
         if is_open or "import" in line or line.endswith("\\"):
             found.append(line)
             is_open = ")" not in line and (is_open or "(" in line)
     return "\n".join(found)
 
 
-def _imported(module: ModuleNames) -> set[str]:
+def _imported(project: Project, path: str) -> set[str]:
     """Every part of a name in the import statements of a file."""
-    named = [item.module or "" for item in module.of_type(ast.ImportFrom)]
-    listed: list[ast.Import | ast.ImportFrom] = [*module.of_type(ast.Import), *module.of_type(ast.ImportFrom)]
-    named += [alias.name for item in listed for alias in item.names]
+    named = []
+    for module in modules_at(project, (path,)):
+        named += [item.module or "" for item in module.of_type(ast.ImportFrom)]
+        listed: list[ast.Import | ast.ImportFrom] = [*module.of_type(ast.Import), *module.of_type(ast.ImportFrom)]
+        named += [alias.name for item in listed for alias in item.names]
     return {part for name in named for part in name.split(".")}
 
 

@@ -92,6 +92,11 @@ class Files(Remembering):
             if self._parses(document):
                 yield document
 
+    @property
+    def checked_files(self) -> frozenset[str] | None:
+        """The files in which mistakes are looked for; None: in all."""
+        return self._checked
+
     def is_checked(self, path: str) -> bool:
         """Whether mistakes are looked for in this file."""
         return self._checked is None or path in self._checked
@@ -102,6 +107,12 @@ class Files(Remembering):
             document = self.document(path)
             if document is not None and self._parses(document):
                 yield document
+
+    def says(self, path: str, where: Callable[[str], bool]) -> bool:
+        """Whether the text of a file is so; it is neither parsed nor held in memory for that."""
+        self.looks.note(FILE, path)
+        document = self._replaced.get(path) or self._store.document(path)
+        return document is not None and where(document.text)
 
     def python_module(self, name: str, importer: str = "") -> Document | None:
         """The project's own document for a dotted module name, or None (third party, missing, unparsable).

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from ..python.arguments import Signature, argument, bind, receiver_of
 from ..python.conditions import never_reached
 from ..python.keywords import entries_of, keywords_of
-from ..python.names import ModuleNames, modules_with
+from ..python.names import ModuleNames, checked_modules, modules_with
 from ..python.scopes import is_off
 from ..python.trace import TABLES, trace
 from ..source.facts import fact, memo
@@ -121,7 +121,8 @@ def autocasts(project: Project) -> tuple[Autocast, ...]:
 
 def checked_autocasts(project: Project) -> tuple[Autocast, ...]:
     """Those in the files in which mistakes are looked for."""
-    return tuple(item for item in autocasts(project) if project.is_checked(item.module.document.path))
+    modules = checked_modules(project, WORDS)
+    return tuple(item for module in modules for item in autocasts_in(project, module))
 
 
 def training_autocasts(project: Project) -> tuple[Autocast, ...]:

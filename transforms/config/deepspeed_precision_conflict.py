@@ -51,7 +51,7 @@ from ...codemod.proof.proving import proved
 from ...codemod.python.names import ModuleNames, checked_modules, string_of
 from ...codemod.releases.pins import allowed, is_from_source
 from ...codemod.source.project import Project
-from ...codemod.trainers.reading.declarations import scopes_of
+from ...codemod.trainers.reading.declarations import checked_scopes, scopes_of
 from ...codemod.trainers.reading.deepspeed_objects import CONFIG_WORDS, is_deepspeed_config
 from ...codemod.trainers.reading.precision import Compute, precision_of
 from ...codemod.trainers.reading.scopes import CodeOrigin, Scope, Setting
@@ -73,7 +73,7 @@ FALSE, AUTO = "false", "auto"
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for scope in scopes_of(project):
+    for scope in checked_scopes(project):
         if scope.framework.id == "deepspeed":
             for name, (what, contradiction) in STRAYS.items() if _may_be(STRICT, project, scope) else ():
                 yield from _stray_keys(project, scope, name, what, contradiction)

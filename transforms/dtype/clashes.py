@@ -76,9 +76,6 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
         key = (meeting.node, meeting.odd.node)
         if (meeting.node in at_seen and key not in found) or contradiction(project, meeting):
             continue  # the rehearsal knows better
-        unread = _is_kept(meeting) or _is_only_returned(meeting)
-        if unread and project.fact(_widening).isdisjoint((meeting.node, _maker(meeting))):
-            continue  # nothing is known to be raised by it: results are gathered, boxes are sorted, bounds are loaded
         if is_only_possible(project, meeting) or _is_in_region(project, meeting):
             continue
         if is_caught(meeting.module, meeting.node, "RuntimeError"):
@@ -89,8 +86,12 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
             continue
         if not is_mistake(meeting) or is_cast_on_the_way(meeting):
             continue
-        if not is_on_purpose(meeting):
-            _take(found, key, meeting)
+        if is_on_purpose(meeting):
+            continue
+        unread = _is_kept(meeting) or _is_only_returned(meeting)
+        if unread and project.fact(_widening).isdisjoint((meeting.node, _maker(meeting))):
+            continue  # nothing is known to be raised by it: results are gathered, boxes are sorted, bounds are loaded
+        _take(found, key, meeting)
     for meeting in project.checked_fact(_certain_mistakes):
         key = (meeting.node, meeting.odd.node)
         if key in found:

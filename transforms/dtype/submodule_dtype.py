@@ -146,7 +146,7 @@ def _parts_in_float32(project: Project) -> Iterator[Finding]:
 def _interpreted(project: Project) -> Iterator[tuple[ModuleNames, Holder]]:
     """The functions that cast parts of something, the methods beside them, and who calls these."""
     found: dict[tuple[ModuleNames, Holder], None] = {}
-    for module in followed_modules(project, frozenset(project.python_paths(WORDS))):
+    for module in followed_modules(project, frozenset(project.checked_paths(WORDS))):
         calls = [call for name in WIDENING for call in module.calls_by_name.get(name, []) if _is_of_part(call)]
         for holder in in_order(_with_methods(module, holders(module, calls))):
             found[module, holder] = None

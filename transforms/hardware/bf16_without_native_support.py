@@ -46,7 +46,7 @@ from ...codemod.torch.autocast import autocasts, dtype_scenarios
 from ...codemod.torch.dtype_values import scenarios_of
 from ...codemod.torch.dtypes import BF16, Scenario
 from ...codemod.trainers.framework import FAMILIES
-from ...codemod.trainers.reading.declarations import scopes_of
+from ...codemod.trainers.reading.declarations import checked_scopes
 from ...codemod.trainers.reading.scopes import Scope
 from ...codemod.trainers.writing.edits import change_of
 
@@ -66,7 +66,7 @@ def check(project: Project) -> Iterator[Finding]:
         return
     for module in checked_code(project, WORDS, LOADERS):
         yield from _weights(project, module, device)
-    for scope in scopes_of(project):
+    for scope in checked_scopes(project):
         if scope.kind != "mapping" and not is_test(scope.path):
             yield from _configured(project, scope, device)
 

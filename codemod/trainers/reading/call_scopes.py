@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from ...python.bindings import only_value
 from ...python.functions import all_bases, class_of
 from ...python.keywords import lasting_entries
-from ...python.names import ModuleNames, last_name, modules_with, resolve
+from ...python.names import ModuleNames, last_name, modules_at, modules_with, resolve
 from ...source.project import Project
 from ...torch.dtypes import TORCH_DTYPES
 from ..framework import Framework
@@ -26,32 +26,46 @@ OWN_WAYS = frozenset({"__init__", "__new__", "__post_init__"})
 
 def call_scopes(project: Project) -> Iterator[Scope]:
     """A scope for every call of a framework's constructors, by file and line."""
-    makers = [(framework, name) for framework in project.frameworks for name in framework.recognize.calls]
-    if makers:
-        yield from _Calls(project, makers).scopes()
+    calls = _calls(project)
+    if not calls.words:
+        return
+    subclasses: dict[ast.AST, Framework] = {}
+    for path in project.python_paths({first for first, _ in calls.words}):
+        scopes, own = project.memo(_at, path)
+        yield from scopes
+        subclasses |= dict(own)
+    yield from calls.calls_of(subclasses)
+
+
+def _calls(project: Project) -> _Calls:
+    return project.once(_Calls, lambda: _Calls(project))
+
+
+def _at(project: Project, path: str) -> tuple[tuple[Scope, ...], tuple[tuple[ast.AST, Framework], ...]]:
+    """The scopes in a file, and the classes there that are a trainer's; calls of these may stand elsewhere."""
+    calls = _calls(project)
+    module = next(modules_at(project, (path,)), None) if project.says(path, calls.may_call) else None
+    return (tuple(calls.scopes(module)), tuple(calls.subclasses(module))) if module is not None else ((), ())
 
 
 class _Calls:
-    def __init__(self, project: Project, makers: Sequence[tuple[Framework, str]]) -> None:
+    def __init__(self, project: Project) -> None:
+        makers = [(framework, name) for framework in project.frameworks for name in framework.recognize.calls]
         self._project = project
         self._makers: dict[str, list[tuple[Framework, str]]] = {}
         for framework, name in makers:
             self._makers.setdefault(name.rpartition(".")[2], []).append((framework, name))
-        self._words = tuple({_words(name) for _, name in makers})
+        self.words = tuple({_words(name) for _, name in makers})
 
-    def scopes(self) -> Iterator[Scope]:
-        subclasses: dict[ast.AST, Framework] = {}
-        for module in modules_with(self._project, {first for first, _ in self._words}, where=self._may_call):
-            renamed = _renamed(module)
-            for name, calls in module.calls_by_name.items():
-                makers = self._makers_called(renamed.get(name, name))
-                for call in calls if makers else ():
-                    framework = _owner(_called(self._project, module, call.func), makers)
-                    if framework is not None:
-                        yield _scope(module, framework, call)
-            yield from self._held(module)
-            subclasses |= dict(self._subclasses(module))
-        yield from self._calls_of(subclasses)
+    def scopes(self, module: ModuleNames) -> Iterator[Scope]:
+        renamed = _renamed(module)
+        for name, calls in module.calls_by_name.items():
+            makers = self._makers_called(renamed.get(name, name))
+            for call in calls if makers else ():
+                framework = _owner(_called(self._project, module, call.func), makers)
+                if framework is not None:
+                    yield _scope(module, framework, call)
+        yield from self._held(module)
 
     def _held(self, module: ModuleNames) -> Iterator[Scope]:
         """Calls of a variable that holds a constructor, or one of several that belong to one framework."""
@@ -69,9 +83,9 @@ class _Calls:
         makers = self._makers_called(name) if name else []
         return _owner(resolve(self._project, module, node), makers) if makers and node is not None else None
 
-    def _may_call(self, text: str) -> bool:
+    def may_call(self, text: str) -> bool:
         ends = ("(", ")", ",", " as ")
-        return any(first in text and any(f"{name}{end}" in text for end in ends) for first, name in self._words)
+        return any(first in text and any(f"{name}{end}" in text for end in ends) for first, name in self.words)
 
     def _makers_called(self, name: str) -> list[tuple[Framework, str]]:
         """The constructors that a call of this name may be one of; the last part of some is a pattern."""
@@ -83,7 +97,7 @@ class _Calls:
 
     # --- the project's own subclasses ---------------------------------------------------------------------------------
 
-    def _subclasses(self, module: ModuleNames) -> Iterator[tuple[ast.AST, Framework]]:
+    def subclasses(self, module: ModuleNames) -> Iterator[tuple[ast.AST, Framework]]:
         for node, scope in module.scopes.items():
             if isinstance(node, ast.ClassDef) and OWN_WAYS.isdisjoint(scope.bindings):
                 framework = self._owner_of_bases(module, node)
@@ -95,7 +109,7 @@ class _Calls:
         owners = (_owner(name, self._makers_called(name.rpartition(".")[2])) for name in named)
         return next((owner for owner in owners if owner is not None), None)
 
-    def _calls_of(self, subclasses: Mapping[ast.AST, Framework]) -> Iterator[Scope]:
+    def calls_of(self, subclasses: Mapping[ast.AST, Framework]) -> Iterator[Scope]:
         names = {node.name for node in subclasses if isinstance(node, ast.ClassDef)}
         if not names:
             return

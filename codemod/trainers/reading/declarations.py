@@ -29,6 +29,26 @@ def scopes_of(project: Project) -> tuple[Scope, ...]:
     return tuple(sorted(found, key=lambda scope: (scope.path, scope.span, scope.framework.id)))
 
 
+def checked_scopes(project: Project) -> tuple[Scope, ...]:
+    """Those with something in the files in which mistakes are looked for."""
+    checked = project.checked_files
+    if checked is None:
+        return scopes_of(project)
+    return tuple(dict.fromkeys(scope for path in sorted(checked) for scope in project.fact(_scopes_in, path)))
+
+
+def _scopes_in(project: Project, path: str) -> tuple[Scope, ...]:
+    return project.once(_by_path, lambda: _by_path(project)).get(path, ())
+
+
+def _by_path(project: Project) -> dict[str, tuple[Scope, ...]]:
+    found: dict[str, tuple[Scope, ...]] = {}
+    for scope in scopes_of(project):
+        for path in {scope.path, *(setting.place.path for setting in scope.settings)}:
+            found[path] = (*found.get(path, ()), scope)
+    return found
+
+
 def _may_reach_trainer(project: Project, scope: Scope) -> bool:
     """Whether the flags of a line are a trainer's own, or options of a program that speaks of such arguments.
 

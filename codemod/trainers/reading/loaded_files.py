@@ -89,9 +89,9 @@ def _in_code(project: Project) -> Mapping[str, frozenset[str]]:
 def _named(project: Project) -> Mapping[str, frozenset[str]]:
     """The files that code names."""
     found: dict[str, set[str]] = {}
-    for module in modules_with(project, CONFIG_ENDINGS):
-        for path in _named_in(project, module):
-            found.setdefault(path, set()).add(module.path)
+    for module in project.python_paths(CONFIG_ENDINGS):
+        for path in project.memo(_named_in, module):
+            found.setdefault(path, set()).add(module)
     return {path: frozenset(modules) for path, modules in found.items()}
 
 
@@ -103,11 +103,13 @@ def _all_passed(project: Project) -> Mapping[str, frozenset[str]]:
     return found
 
 
-def _named_in(project: Project, module: ModuleNames) -> Iterator[str]:
-    for node in (*module.of_type(ast.Constant), *module.of_type(ast.JoinedStr)):
-        path = file_in_code(project, module, node)
-        if path is not None:
-            yield path
+def _named_in(project: Project, path: str) -> tuple[str, ...]:
+    found = (
+        file_in_code(project, module, node)
+        for module in modules_at(project, (path,))
+        for node in (*module.of_type(ast.Constant), *module.of_type(ast.JoinedStr))
+    )
+    return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
 def _composed_by(project: Project, module: ModuleNames) -> Iterator[str]:

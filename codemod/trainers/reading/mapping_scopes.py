@@ -10,7 +10,7 @@ from ...model import (
     Place,
     Span,
 )
-from ...python.names import ModuleNames, attribute_chain, modules_with
+from ...python.names import ModuleNames, attribute_chain, modules_at
 from ...source.project import Project
 from ..framework import Framework
 from .call_scopes import token_of_node
@@ -25,19 +25,32 @@ WORDS = ("bf16", "fp16", "bfloat16", "float16", "amp", "loss_scale", "precision"
 
 def mapping_scopes(project: Project) -> Iterator[Scope]:
     """A scope for every dictionary and every configuration module that a framework owns."""
-    dictionaries = [item for item in project.frameworks if "dict" in item.recognize.mappings]
-    modules = [item for item in project.frameworks if "module" in item.recognize.mappings]
-    if not dictionaries and not modules:
-        return
-    literal = [mark for framework in dictionaries for mark in framework.recognize.strong]
-    variable = [mark for framework in modules for mark in framework.recognize.strong if not mark.startswith("-")]
-    words = (*WORDS, *sorted({words[0] for mark in (*literal, *variable) if (words := words_of_mark(mark))}))
-    for module in modules_with(project, words, where=_filter(literal, variable)):
-        owned = _module_scope(modules, module) if modules else None
-        if owned is not None:
-            yield owned
-        elif dictionaries:
-            yield from _dictionary_scopes(dictionaries, module)
+    owners = project.once(_Owners, lambda: _Owners(project))
+    for path in project.python_paths(owners.words) if owners.dictionaries or owners.modules else ():
+        yield from project.memo(_at, path)
+
+
+class _Owners:
+    """The frameworks that own mappings, and what a text with one holds."""
+
+    def __init__(self, project: Project) -> None:
+        self.dictionaries = [item for item in project.frameworks if "dict" in item.recognize.mappings]
+        self.modules = [item for item in project.frameworks if "module" in item.recognize.mappings]
+        literal = [mark for framework in self.dictionaries for mark in framework.recognize.strong]
+        variable = [mark for item in self.modules for mark in item.recognize.strong if not mark.startswith("-")]
+        self.words = (*WORDS, *sorted({words[0] for mark in (*literal, *variable) if (words := words_of_mark(mark))}))
+        self.may_hold = _filter(literal, variable)
+
+
+def _at(project: Project, path: str) -> tuple[Scope, ...]:
+    owners = project.once(_Owners, lambda: _Owners(project))
+    module = next(modules_at(project, (path,)), None) if project.says(path, owners.may_hold) else None
+    if module is None:
+        return ()
+    owned = _module_scope(owners.modules, module) if owners.modules else None
+    if owned is not None:
+        return (owned,)
+    return tuple(_dictionary_scopes(owners.dictionaries, module)) if owners.dictionaries else ()
 
 
 def _filter(literal: Sequence[str], variable: Sequence[str]) -> Callable[[str], bool]:

@@ -16,7 +16,7 @@ from ...python.options import options_in
 from ...source.project import Project
 from ..framework import Contradiction, by_machine
 from ..reading.conditions import all_hold, settings_in
-from ..reading.declarations import scopes_of
+from ..reading.declarations import checked_scopes, scopes_of
 from ..reading.handed import handed_to
 from ..reading.scopes import FALSE, TRUE, Scope, Setting, SettingKind
 from ..reading.source import GIVEN
@@ -68,8 +68,8 @@ class Clash:
 
 
 def clashes_of(project: Project, code: str) -> Iterator[Clash]:
-    """The contradictions that the rule ``code`` reports, over the whole project."""
-    for scope in scopes_of(project):
+    """The contradictions that the rule ``code`` reports, in what is checked."""
+    for scope in checked_scopes(project):
         if purpose_of(scope.path).is_foreign or (code == RELEASES and _is_its_own(project, scope)):
             continue
         for contradiction in scope.framework.contradictions:

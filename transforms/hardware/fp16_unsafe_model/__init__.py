@@ -52,7 +52,7 @@ from ....codemod.torch.autocast import autocasts_in, dtype_scenarios, is_float32
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.weights import cast_dtype
-from ....codemod.trainers.reading.declarations import calls_of, scopes_of
+from ....codemod.trainers.reading.declarations import calls_of, checked_scopes
 from ....codemod.trainers.reading.precision import Compute, precision_of
 from ....codemod.trainers.reading.recognition import plain_flag
 from ....codemod.trainers.reading.scopes import Scope, Setting, TextOrigin
@@ -78,7 +78,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 def unsafe_launches(project: Project) -> Iterator[Draft]:
     """Places that ask a trainer for float16 beside the name of such a checkpoint."""
-    for scope in scopes_of(project):
+    for scope in checked_scopes(project):
         origin = scope.origin
         if not isinstance(origin, TextOrigin) or scope.kind not in ("file", "command") or is_test(scope.path):
             continue

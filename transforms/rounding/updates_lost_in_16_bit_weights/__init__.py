@@ -77,7 +77,7 @@ from ....codemod.half.half_weights import HalfWeights
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16
-from ....codemod.trainers.reading.declarations import scopes_of
+from ....codemod.trainers.reading.declarations import checked_scopes
 from ....codemod.trainers.reading.scopes import TRUE, TextOrigin
 from ..grids import loses_updates, share_moved, share_of_adapter_moved
 from ..half_optimizers import HalfOptimizer, half_optimizers, rates_of
@@ -170,7 +170,7 @@ def _choices(weights: HalfWeights) -> list[Fix]:
 
 def half_settings(project: Project) -> Iterator[tuple[HalfWeights, str, Stated]]:
     """The full trainings of kohya's scripts in 16-bit weights whose optimizer and learning rate stand beside."""
-    for scope in scopes_of(project):
+    for scope in checked_scopes(project):
         if scope.framework.id != "kohya" or not isinstance(scope.origin, TextOrigin):
             continue
         named, rate = options_in(scope.origin), rate_in(scope.origin)

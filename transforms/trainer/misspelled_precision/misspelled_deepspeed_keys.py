@@ -14,7 +14,7 @@ from ....codemod.python.keywords import key_of
 from ....codemod.python.names import ModuleNames, checked_modules, string_of
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.configs import ConfigFile, Entry
-from ....codemod.trainers.reading.declarations import scopes_of
+from ....codemod.trainers.reading.declarations import checked_scopes, scopes_of
 from ....codemod.trainers.reading.deepspeed_objects import is_deepspeed_config
 from ....codemod.trainers.reading.scopes import CodeOrigin, TextOrigin
 from .misspellings import slips_of
@@ -110,7 +110,7 @@ def _section_above(entry: Entry) -> str:
 
 def _entries(project: Project) -> Iterator[tuple[ConfigFile, Entry]]:
     seen = set()
-    for scope in scopes_of(project):
+    for scope in checked_scopes(project):
         if scope.framework.id != "deepspeed" or not isinstance(scope.origin, TextOrigin) or scope.kind != "file":
             continue
         root = scope.origin.section.key if scope.origin.section is not None else ()
