@@ -142,7 +142,8 @@ def edits_of_likenesses(project: Project, scope: Scope, step: Step) -> Iterator[
 
 def _likenesses(found: Sequence[Source], step: Step) -> Iterator[tuple[Source, str]]:
     """What such files ask for, each with its regime."""
-    for source in found if not step.key.is_switch else ():  # of two switches one may stand in another place
+    is_word = step.value not in (TRUE, FALSE)  # of two switches one may stand in another place
+    for source in found if is_word else ():
         token = token_of_constant(source.value) if source.is_guessed and not source.picked_by else None
         meant = step.key.meaning(token) if token is not None and step.key.accepts(token) else None
         if meant not in (None, "fp32"):
