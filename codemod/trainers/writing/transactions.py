@@ -34,6 +34,8 @@ MAX_STARTS = 40
 def as_far_as_it_counts(move: Move, source: Source, found: Sequence[Source]) -> Move:
     """``move`` of one of the sources that a setting has; with leave only where another one may decide instead."""
     rivaled = UNREAD if source.is_guessed else OVERRIDDEN if source in unused_defaults(found) else ""
+    if rivaled and isinstance(source.value, bool):
+        return move.only_reported(rivaled, aside=True)  # of two switches the other one may stand elsewhere
     if rivaled:
         return replace(move, beside=True, unproved=rivaled) if move.edits else replace(move, aside=True)
     if only_fallbacks(found) and move.edits:
