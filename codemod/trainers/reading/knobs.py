@@ -137,13 +137,16 @@ class _Growing:
         own = [item for item in self.module.of_type(ast.Compare) if text in map(ast.unparse, _sides(item))]
         known = {word for test in own for word in _words(test)}
         near = [(self.module, test) for test in own]
-        near += [(module, test) for module in modules_with(project, (name,)) for test in _tests_of(module, name)]
+        modules = [*modules_with(project, (name,))]
+        near += [(module, test) for module in modules for test in _tests_of(module, name)]
+        only_tested = all(_only_tests(module, name) for module in modules)
         for value, meant in self.meanings.items():
             twin = TWINS.get(value) if isinstance(value, str) and meant != dtype else None
             if twin is None or as_dtype(twin) != dtype or twin in self.meanings:
                 continue
             asked = {value, twin, *FULL}
-            if twin in known or all(_is_plain(*item) and asked.issuperset(_words(item[1])) for item in near):
+            is_plain = only_tested and all(_is_plain(*item) and asked.issuperset(_words(item[1])) for item in near)
+            if twin in known or is_plain:
                 yield twin
 
 
@@ -153,6 +156,12 @@ def _name(node: ast.expr) -> str:
 
 def _tests_of(module: ModuleNames, name: str) -> Iterator[ast.Compare]:
     return (item for item in module.of_type(ast.Compare) if any(_name(side) == name for side in _sides(item)))
+
+
+def _only_tests(module: ModuleNames, name: str) -> bool:
+    """Whether a file does nothing with what has this name but compare it: others might not know the word."""
+    loads = (*module.attribute_loads.get(name, ()), *module.name_loads.get(name, ()))
+    return all(isinstance(module.parents.get(item), ast.Compare) for item in loads)
 
 
 def _words(test: ast.Compare) -> set[str]:
