@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ....codemod.model import Edit, EditRefused, Place, Span
-from ....codemod.purpose.steps import function_scope
 from ....codemod.purpose.targets import EFFECTS, compute_dtype
-from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios
-from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, Dtype, as_dtype
+from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, Dtype
 from ....codemod.trainers.reading.knobs import Knob
 from ....codemod.trainers.reading.links import sources, unfollowed_argument
 from ....codemod.trainers.reading.region_switches import is_fixed_off
@@ -30,7 +27,7 @@ from .demanded_halves import demanded_half
 from .half_kernels import half_only_kernel
 from .losses_of_models import OF_MODEL, computes_scaled_loss
 from .spelling import argument_set, replaced
-from .switches import Switch, half_asked_by, switches_of, undecided
+from .switches import Switch, half_asked_by, is_for_half_only, switches_of, undecided
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
 from .training_scalers import WITH_SCALER, doubted_scaling, is_left_unscaled, with_scaler
 from .unknown_arrays import misfit
@@ -245,7 +242,7 @@ def _to_float32(project: Project, region: TrainingRegion) -> Iterator[Move]:
         yield from _switched_off(region, switches)
     elif not region.is_alternative and FP32 not in region.values and region.autocast.call is not None:
         document = region.module.document
-        if _is_for_half_only(project, region):
+        if is_for_half_only(project, region.autocast):
             return
         edit = region.module.set_argument(region.autocast.call, "enabled", "False")
         message = f"{says(region)}; the target is fp32"
@@ -254,25 +251,11 @@ def _to_float32(project: Project, region: TrainingRegion) -> Iterator[Move]:
         yield Move(document.path, document.span(region.autocast.node), message, effect, (edit,), unproved=open_one)
 
 
-def _is_for_half_only(project: Project, region: TrainingRegion) -> bool:
-    """``autocast(dtype=dtype) if dtype != torch.float32 else nullcontext()``: float32 needs no edit here."""
-    node = region.autocast.dtype_node
-    if node is None:
-        return False
-    conditions = conditions_in(project, region.module)
-    for test, holds in conditions.path_tests(region.autocast.node, function_scope(region.module, region.autocast.node)):
-        if isinstance(test, ast.Compare) and len(test.ops) == 1 and ast.unparse(node) == ast.unparse(test.left):
-            excluded = isinstance(test.ops[0], ast.NotEq | ast.IsNot) == holds
-            others = constants_of(project, region.module, test.comparators[0]) if excluded else set()
-            if any(as_dtype(value) == FP32 for value in others):
-                return True
-    return False
-
-
 def _switched_off(region: TrainingRegion, switches: list[Switch]) -> Iterator[Move]:
     if any(switch.is_off_by_default for switch in switches):
         return
     for switch in switches:
+        picked = "a test picks this value, and decides what it belongs to as well" if switch.is_picked else ""
         for source in switch.on:
             message = f"{source.key} switches mixed precision on; the target is fp32"
             evidence = (_place(region, f"{switch.text} is the switch of this region"),)
@@ -280,7 +263,8 @@ def _switched_off(region: TrainingRegion, switches: list[Switch]) -> Iterator[Mo
                 edits: tuple[Edit, ...] = (source.respelled(False),)
             except EditRefused as refusal:
                 message, edits = f"{message}: it has to be switched off by hand ({refusal})", ()
-            yield Move(source.path, source.span, message, f"switch it off; {EFFECTS['fp32']}", edits, evidence)
+            effect = f"switch it off; {EFFECTS['fp32']}"
+            yield Move(source.path, source.span, message, effect, edits, evidence, picked)
 
 
 # --- words ------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from ....codemod.releases.pins import allowed
 from ....codemod.source.documents import FileKind
 from ....codemod.source.magics import CONTINUED, MASK
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import BF16, FP32
+from ....codemod.torch.dtypes import BF16, DTYPE_WORDS, FP32, HALVES
 from ....codemod.trainers.reading.runs import runs_of
 from ....codemod.trainers.reading.stated_words import speaks
 from ....codemod.trainers.writing.moves import Move
@@ -41,6 +41,8 @@ ASKED_IN_TEXT = re.compile(
     r"flash_attention_[23]|\b(?:use_)?flash_attn(?:_2)?[\"']?(?:[ =:]+)[\"']?(?:true|fa2)", re.IGNORECASE
 )
 """How files and launch lines ask for attention in 16 bits."""
+FLAG = re.compile(r"\s--(fp16|bf16)(?![\w-])(?! +(?:False|false|0))|--mixed_precision[ =]\"?(fp16|bf16)")
+"""How a command line asks for 16 bits."""
 SERVING = "kind: Deployment"
 ASKING = ("gpu:", "nvidia-", "constraint", "instance_type")
 OLD = "its path marks it as outdated"
@@ -70,6 +72,7 @@ def reserved(project: Project, move: Move) -> Move:
             *_of_gpus(project, move),
             *_of_exports(project, move),
             *_of_attention(project, move),
+            *_of_instructions(project, move),
         ),
     )
     barred = next(_barred(project, move), None)
@@ -145,6 +148,19 @@ def _of_attention(project: Project, move: Move) -> Iterator[Need]:
         if document is not None and asked is not None:
             row = document.text.count("\n", 0, asked.start()) + 1
             yield Known(False, f"{path}:{row} asks for flash attention, which takes 16-bit numbers only")
+
+
+def _of_instructions(project: Project, move: Move) -> Iterator[Need]:
+    """That no read-me starts a program with a file that moves and with flags that stay: trainers compare the two."""
+    old = {dtype.name for dtype in HALVES if dtype != compute_dtype(project.target)}
+    for path in dict.fromkeys(edit.path for edit in move.edits if edit.path.endswith(CONFIG_ENDINGS)):
+        name = path.rpartition("/")[2]
+        for document in project.documents(FileKind.TEXT, (name,)):
+            for line in document.text.replace("\\\n", " ").splitlines():
+                flag = FLAG.search(line) if name in line else None
+                if flag is not None and getattr(DTYPE_WORDS.get(flag[1] or flag[2]), "name", "") in old:
+                    yield Known(False, f"{document.path} starts a program with {name} and {flag[0].strip()}")
+                    return
 
 
 # --- pins -------------------------------------------------------------------------------------------------------------

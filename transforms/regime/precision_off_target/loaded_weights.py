@@ -37,6 +37,7 @@ from .weights_trained import looks_frozen, only_adapters
 QUANTIZED = ("BitsAndBytesConfig",)
 QUANTIZED_KEYS = ("bnb_4bit_compute_dtype",)
 OTHERS = "what else is done with these weights is not known"
+MACHINES = ("device", "cuda")
 BY_TEST = "loads 16-bit weights on the machines that a test picks"
 UNREAD = "loads weights in a dtype that is not known here"
 OF_UNSLOTH = "today the machine decides what the weights are loaded in"
@@ -200,7 +201,8 @@ def _moves(project: Project, argument: DtypeArgument, wanted: Dtype) -> Iterator
                 kept = knob.literal(_kept_in(project, argument, wanted), source.value)
                 for move in _respelled(project, argument, wanted, source, kept, knob.meaning(source.value)):
                     yield as_far_as_it_counts(move, source, found)
-    if wanted == FP32 and wanted in values and not knobs:
+    asked = [given.text for scenario in scenarios for given in scenario.given]
+    if wanted == FP32 and wanted in values and not knobs and any(word in text for text in asked for word in MACHINES):
         yield Move(module.path, module.document.span(node), "a test picks 16 bits for these weights", doubt=BY_TEST)
     if knobs or wanted in values:
         return

@@ -10,11 +10,21 @@ from ....codemod.python.creations import creations_of
 from ....codemod.python.names import Binding, FunctionNode, ModuleNames
 from ....codemod.python.paths import function_of
 from ....codemod.python.reach import reached
-from ....codemod.python.scopes import root_name
+from ....codemod.python.scopes import last_name, root_name
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts
+from ....codemod.torch.dtypes import FP32, Dtype
 from .inner_code import owners
 
+LOADING = (
+    "load",
+    "load_model",
+    "from_pretrained",
+    "load_from_checkpoint",
+    "create_model",
+    "create_model_and_transforms",
+)
+"""How functions are called that give a model with weights, in whichever dtype they are saved."""
 OF_TENSORS = frozenset({
     "accelerate", "adapters", "beartype", "bitsandbytes", "catalyst", "colossalai", "composer", "datasets",
     "deepspeed", "detectron2", "diffusers", "efficientnet_pytorch", "einops", "ema_pytorch", "entmax", "espnet2",
@@ -24,9 +34,9 @@ OF_TENSORS = frozenset({
     "nemo", "opacus", "open_clip", "optimum", "peft", "pretrainedmodels", "prodigyopt", "pytorch_lightning",
     "pytorch_metric_learning", "rotary_embedding_torch", "safetensors", "schedulefree",
     "segmentation_models_pytorch", "sentence_transformers", "setfit", "spconv", "speechbrain", "timm", "tinycudann",
-    "tokenizers", "torch", "torch_ema", "torch_geometric", "torch_optimizer", "torch_scatter", "torchaudio",
-    "torchdata", "torchinfo", "torchmetrics", "torchsparse", "torchtext", "torchtyping", "torchvision",
-    "transformers", "trl", "typeguard", "unsloth", "x_transformers", "xformers",
+    "tokenizers", "torch", "torch_ema", "torch_geometric", "torch_optimizer", "torch_scatter", "torch_xla",
+    "torchaudio", "torchdata", "torchinfo", "torchmetrics", "torchsparse", "torchtext", "torchtyping",
+    "torchvision", "transformers", "trl", "typeguard", "unsloth", "x_transformers", "xformers",
 })  # fmt: skip
 """Packages that compute with tensors of each dtype as torch does, or of whose kernels more is said elsewhere."""
 OF_OTHER_THINGS = frozenset({
@@ -36,19 +46,34 @@ OF_OTHER_THINGS = frozenset({
     "IPython", "jieba", "jiwer", "joblib", "jsonargparse", "librosa", "lightning_utilities", "lmdb", "loguru",
     "marshmallow", "matplotlib", "ml_collections", "mlflow", "mpi4py", "munch", "natsort", "neptune", "networkx",
     "nibabel", "nltk", "numpy", "omegaconf", "optuna", "packaging", "pandas", "PIL", "pkg_resources", "plotly",
-    "prettytable", "psutil", "ptflops", "pycocotools", "pydantic", "pydicom", "pynvml", "ray", "regex", "requests",
-    "rich", "rouge", "rouge_score", "ruamel", "sacrebleu", "scipy", "seaborn", "sentencepiece", "setuptools",
-    "simple_parsing", "SimpleITK", "six", "skimage", "sklearn", "soundfile", "spacy", "submitit", "swanlab",
-    "tabulate", "tensorboard", "tensorboardX", "termcolor", "thop", "tiktoken", "toml", "tqdm", "typer",
+    "prettytable", "psutil", "ptflops", "pycocotools", "pydantic", "pydicom", "pynvml", "rasterio", "ray", "regex",
+    "requests", "rich", "rouge", "rouge_score", "ruamel", "sacrebleu", "scipy", "seaborn", "sentencepiece",
+    "setuptools", "simple_parsing", "SimpleITK", "six", "skimage", "sklearn", "soundfile", "spacy", "submitit",
+    "swanlab", "tabulate", "tensorboard", "tensorboardX", "termcolor", "thop", "tiktoken", "toml", "tqdm", "typer",
     "typing_extensions", "tyro", "wandb", "webdataset", "yacs", "yaml", "zarr",
 })  # fmt: skip
 """Packages that take no tensor from a model, or make arrays of it, which is told apart."""
 
 
-def foreign_code(project: Project, module: ModuleNames, behind: tuple[ModuleNames, ...]) -> Place | None:
-    """What a model, or the step that trains it, computes with, of a package of which nothing is known."""
+def foreign_code(
+    project: Project, module: ModuleNames, behind: tuple[ModuleNames, ...], wanted: Dtype | None
+) -> Place | None:
+    """What a model, or the step that trains it, computes with, of a package of which nothing is known.
+
+    All compute in float32, but for weights that somebody loads in 16 bits (``clip.load(name)``).
+    """
+    if wanted == FP32:
+        return next((place for item in (module, *behind) if (place := _loaded(project, item)) is not None), None)
     found = (_in_models(project, item) for item in behind)
     return next((place for place in found if place is not None), None) or _in_steps(project, module)
+
+
+def _loaded(project: Project, module: ModuleNames) -> Place | None:
+    foreign = {item.name for item in module.imports if _is_foreign(project, module, item)}
+    for call in module.calls if foreign else ():
+        if root_name(call.func) in foreign and last_name(call.func) in LOADING:
+            return module.place(call, f"{module.qualified(call.func)} may load weights in 16 bits")
+    return None
 
 
 def _in_models(project: Project, module: ModuleNames) -> Place | None:

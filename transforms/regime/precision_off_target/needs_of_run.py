@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from ....codemod.proof.needed_today import is_newer_anyway
 from ....codemod.proof.needs import Known, Need, Release
 from ....codemod.purpose.files import is_test, purpose_of
-from ....codemod.purpose.imports import importers_of
+from ....codemod.purpose.imports import imported_modules, importers_of
 from ....codemod.purpose.targets import compute_dtype
-from ....codemod.python.names import FunctionNode, ModuleNames, resolve
+from ....codemod.purpose.training import trains
+from ....codemod.python.names import FunctionNode, ModuleNames, modules_with, resolve
 from ....codemod.python.paths import guards, name_parts
 from ....codemod.python.reach import reached
+from ....codemod.python.scopes import last_name
 from ....codemod.releases.pins import allowed
 from ....codemod.source.facts import memo
 from ....codemod.source.project import Project
@@ -21,9 +23,12 @@ from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, Dty
 from ....codemod.torch.tables.kernels import WORKS_SINCE
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.loads import Load, loads_in
+from ....codemod.trainers.reading.run_code import is_used
+from .demanded_halves import overflowing
 from .half_kernels import used_by_runs
 from .needs_of_gradients import gradients_by_hand
 from .needs_of_packages import foreign_code
+from .region_results import arrays_inside
 from .unknown_arrays import array_of_steps, array_of_trainers
 from .weights_trained import only_adapters
 
@@ -55,8 +60,14 @@ def needs_of_run(project: Project, module: ModuleNames) -> tuple[Need, ...]:
     wanted = compute_dtype(project.target)
     used = used_by_runs(project, module)
     behind = tuple(item for item in used if item is module or not purpose_of(item.path).is_left_alone)
-    found = _of_bf16(project, module, behind) if wanted == BF16 else _of_fp16(project, behind) if wanted == FP16 else ()
-    foreign = foreign_code(project, module, behind)
+    found = (
+        _of_bf16(project, module, behind)
+        if wanted == BF16
+        else _of_fp16(project, module, behind)
+        if wanted == FP16
+        else ()
+    )
+    foreign = foreign_code(project, module, behind, wanted)
     by_hand = gradients_by_hand(project, behind) if wanted == FP16 else None
     return (
         *(
@@ -67,7 +78,8 @@ def needs_of_run(project: Project, module: ModuleNames) -> tuple[Need, ...]:
         *found,
         *(_of_deepspeed(behind, wanted) if wanted in (BF16, FP32) else ()),
         *_of_tests(project, module, wanted),
-        *((*_of_attention(behind), *_of_checkpoints(project, behind)) if wanted == FP32 else ()),
+        *(_of_evaluations(project, module) if wanted != FP16 else ()),
+        *((*_of_attention(behind), *_of_checkpoints(project, behind), *_of_arrays(project)) if wanted == FP32 else ()),
     )
 
 
@@ -89,6 +101,30 @@ def _of_checkpoints(project: Project, behind: tuple[ModuleNames, ...]) -> Iterat
     for load in (load for item in behind for load in _saved_auto(project, item)):
         yield Known(False, f"{load.module.path}:{load.call.lineno} loads weights as they are saved, maybe in 16 bits")
         return
+
+
+def _of_evaluations(project: Project, module: ModuleNames) -> Iterator[Need]:
+    """``model.half()`` in a file of another purpose that training calls in between: ``test.test(model=ema)``."""
+    for other in imported_modules(project, module) if trains(module) else ():
+        alone = purpose_of(other.path).is_left_alone and other.path.count("/") == module.path.count("/")
+        for call in other.calls_by_name.get("half", ()) if alone else ():
+            if not call.args and is_used(project, module.path, other.path, call.lineno):
+                yield Known(False, f"{other.path}:{call.lineno} {ast.unparse(call)} evaluates in float16 in between")
+                return
+
+
+def _of_arrays(project: Project) -> Iterator[Need]:
+    """Arrays that the project makes in float16, maybe to train with: autocast casts them, layers in float32 do not."""
+    for module in modules_with(project, ("float16",), ("numpy",)):
+        for node in module.attribute_loads.get("float16", ()) if not is_test(module.path) else ():
+            parent = module.parents.get(node)
+            is_cast = isinstance(parent, ast.Call) and last_name(parent.func) == "astype"
+            is_stated = isinstance(parent, ast.keyword) and parent.arg == "dtype"
+            if (is_cast or is_stated) and (module.qualified(node) or "").startswith("numpy."):
+                yield Known(
+                    False, f"{module.path}:{node.lineno} makes an array in float16, which float32 layers refuse"
+                )
+                return
 
 
 def _of_tests(project: Project, module: ModuleNames, wanted: Dtype | None) -> Iterator[Need]:
@@ -151,7 +187,10 @@ def _stands_in_class(module: ModuleNames, node: ast.AST) -> bool:
     return any(isinstance(above, ast.ClassDef) for above in module.ancestors(node))
 
 
-def _of_fp16(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
+def _of_fp16(project: Project, module: ModuleNames, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
+    large = overflowing(arrays_inside(project, module, ()).held)
+    if large is not None:
+        yield Known(False, f"{large.path}:{large.span.row} {large.message}")
     sharded = any(scope.framework.id == "deepspeed" for scope in scopes_of(project))
     for item in behind:
         for load in (*_as_saved(project, item), *_saved_auto(project, item)) if not sharded else ():
@@ -175,7 +214,8 @@ def _as_saved(project: Project, module: ModuleNames) -> Iterator[Load]:
     for load in loads_in(project, module) if not is_old else ():
         is_bare = load.node is None and load.given.complete
         name = resolve(project, module, load.call.func) or ""
-        if is_bare and name.startswith("transformers.") and not any(word in name for word in NO_MODELS):
+        is_model = name.startswith("transformers.") and not any(word in name for word in NO_MODELS)
+        if is_bare and is_model and (name.startswith("transformers.AutoModel") or trains(module)):
             yield load
 
 

@@ -6,15 +6,25 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.python.names import ModuleNames
+from ....codemod.model import Place
+from ....codemod.python.callers import callers_of
+from ....codemod.python.conditions import conditions_in
+from ....codemod.python.functions import called_function
+from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
+from ....codemod.python.paths import guards
+from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import BF16, DTYPE_WORDS, FP16, Constant, Dtype, as_dtype
+from ....codemod.torch.dtypes import BF16, DTYPE_WORDS, FP16, FP32, Constant, Dtype, as_dtype
 from ....codemod.trainers.reading import region_switches
 from ....codemod.trainers.reading.command_options import declared_options
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source
+from ....codemod.trainers.reading.stated_words import is_switch
+
+NAMING = ("autocast", "print", "info", "str", "repr", "format", "nullcontext")
+"""Calls that take the dtype of a region without computing in it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +45,11 @@ class Switch:
         return bool(self.sources) and all(item.value is False or item.value is None for item in self.sources)
 
     @property
+    def is_picked(self) -> bool:
+        """Whether the code gives it both values itself: ``amp = True`` in one branch, ``amp = False`` in another."""
+        return {True, False} <= {item.value for item in self.sources if item.kind == "constant"}
+
+    @property
     def on(self) -> tuple[Source, ...]:
         """The places that switch it on."""
         return tuple(item for item in self.sources if item.value is True)
@@ -52,8 +67,74 @@ def switches_of(project: Project, item: Autocast) -> tuple[Switch, ...]:
 
 def undecided(project: Project, item: Autocast) -> str:
     """Why a region should not be switched off by itself: an option that nothing here gives a value decides."""
-    open_ones = [switch.text for switch in switches_of(project, item) if not switch.sources]
-    return f"{open_ones[0]} decides today, and would do nothing then" if open_ones else ""
+    speaking = (switch for switch in switches_of(project, item) if any(map(is_switch, _names(switch.node))))
+    open_ones = [switch.text for switch in speaking if not switch.sources]
+    if open_ones:
+        return f"{open_ones[0]} decides today, and would do nothing then"
+    called = next(tests_of_callers(project, item), None)
+    if called is not None:
+        return f"{called[0].path}:{called[1].lineno} {ast.unparse(called[1])} decides today, and would do nothing then"
+    dtype = item.dtype_node
+    other = _other_use(project, item.module, dtype) if isinstance(dtype, ast.Name) else None
+    return f"{other.path}:{other.span.row} {other.message}" if other is not None else ""
+
+
+def tests_of_callers(project: Project, item: Autocast) -> Iterator[tuple[ModuleNames, ast.expr]]:
+    """The tests of mixed precision around the calls of the function that holds a region, or around its class."""
+    scope = item.module.scope_of(item.node).function
+    owner = scope.enclosing_class
+    if isinstance(scope.node, FunctionNode) and owner is None:
+        nodes = [(site.module, site.call) for site in callers_of(project, item.module, scope.node).sites]
+    else:
+        name = getattr(owner.node, "name", "") if owner is not None else ""
+        found = modules_with(project, (name,)) if name else ()
+        nodes = [
+            (module, load)
+            for module in found
+            for load in (*module.name_loads.get(name, ()), *module.attribute_loads.get(name, ()))
+        ]
+    for module, node in nodes:
+        tests = [guard.test for guard in guards(module, node)]
+        tests += [above.test for above in module.ancestors(node) if isinstance(above, ast.IfExp)]
+        yield from ((module, test) for test in tests if any(map(is_switch, _names(test))))
+
+
+def _names(test: ast.expr) -> Iterator[str]:
+    """The names that a test reads: of ``cfg.SOLVER.AMP.ENABLED`` also AMP, of ``cfg["amp"]`` also amp."""
+    for node in ast.walk(test):
+        name = getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "value", None)
+        if isinstance(name, str):
+            yield name
+
+
+def _other_use(project: Project, module: ModuleNames, dtype: ast.Name) -> Place | None:
+    """Where the variable of a region's dtype says that of something else: ``load(name, dtype=amp_dtype)``."""
+    function = module.scope_of(dtype).function.node
+    for load in module.name_loads.get(dtype.id, ()):
+        if module.scope_of(load).function.node is not function:
+            continue
+        parent = module.parents.get(load)
+        call = module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+        if not isinstance(call, ast.Call) or load is call.func or last_name(call.func) in NAMING:
+            continue
+        if isinstance(parent, ast.keyword) or called_function(project, module, call) is None:
+            return module.place(load, f"{ast.unparse(call)} is in the dtype of the region, and would stay in it")
+    return None
+
+
+def is_for_half_only(project: Project, item: Autocast) -> bool:
+    """``autocast(dtype=dtype) if dtype != torch.float32 else nullcontext()``: float32 needs no edit here."""
+    node = item.dtype_node
+    if node is None:
+        return False
+    conditions = conditions_in(project, item.module)
+    for test, holds in conditions.path_tests(item.node, item.module.scope_of(item.node).function):
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and ast.unparse(node) == ast.unparse(test.left):
+            excluded = isinstance(test.ops[0], ast.NotEq | ast.IsNot) == holds
+            others = constants_of(project, item.module, test.comparators[0]) if excluded else set()
+            if any(as_dtype(value) == FP32 for value in others):
+                return True
+    return False
 
 
 def half_asked_by(project: Project, item: Autocast, wanted: Dtype) -> str:

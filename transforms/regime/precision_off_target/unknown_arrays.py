@@ -15,11 +15,11 @@ from ....codemod.half.integer_words import speaks_of_integers
 from ....codemod.model import Place
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import FunctionNode, ModuleNames
-from ....codemod.python.paths import function_of
+from ....codemod.python.paths import function_of, name_parts
 from ....codemod.python.reach import reached
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
-from ....codemod.torch.dtypes import BF16, HALVES, Dtype
+from ....codemod.torch.dtypes import BF16, DTYPE_WORDS, HALVES, Dtype
 from ....codemod.torch.tables.kernels import FLOAT16_ALONE
 from .demanded_halves import demanded_float16, overflowing
 from .region_results import (
@@ -32,11 +32,18 @@ from .region_results import (
     block_of_trainers,
     is_conversion,
 )
+from .switches import tests_of_callers
 from .unproved_results import unproved_use
 
 
 def misfit(project: Project, region: Autocast, wanted: Dtype) -> Place | None:
-    """What a region's tensors meet that may not fit the other 16-bit dtype: arrays of bfloat16, numbers above 65504."""
+    """What a region's tensors meet that may not fit the other 16-bit dtype: arrays of bfloat16, numbers above 65504.
+
+    Or the test that calls the code around it for the dtype of today: ``if args.fp16: step_in_half(net)``.
+    """
+    for module, test in tests_of_callers(project, region):
+        if any(DTYPE_WORDS.get(word) in {*HALVES} - {wanted} for word in name_parts(test)):
+            return module.place(test, f"{ast.unparse(test)} calls it for another dtype")
     if wanted == BF16:
         return array_of_unknown(project, region)
     block = block_of(project, region)

@@ -90,6 +90,13 @@ def _refused(
                 seen.add(node.slice)
                 message = f"{ast.unparse(node)} has no entry for {dtypes[1].name}; the target is {project.target}"
                 yield Move(module.path, module.document.span(node), message)
+        for match in (node for node in module.nodes if isinstance(node, ast.Match)):
+            told = _meant([item.value for case in match.cases for item in _values(case.pattern)])
+            is_asked = _last(match.subject) in names and match.subject not in seen
+            if is_asked and dtypes[0] in told and dtypes[1] not in told and None not in told:
+                seen.add(match.subject)
+                message = f"no case of {ast.unparse(match.subject)} is {dtypes[1].name}; the target is {project.target}"
+                yield Move(module.path, module.document.span(match.subject), message)
         raising = [(item.test, False) for item in module.of_type(ast.If) if isinstance(item.body[0], ast.Raise)]
         asserted = [(item.test, True) for item in module.of_type(ast.Assert)]
         for test, goes_on in (*raising, *asserted):
@@ -99,6 +106,11 @@ def _refused(
                 seen.add(test)
                 message = f"{ast.unparse(test)} stops a run in {dtypes[1].name}; the target is {project.target}"
                 yield Move(module.path, module.document.span(test), message)
+
+
+def _values(pattern: ast.AST) -> Iterator[ast.MatchValue]:
+    """The values of a pattern: of ``"fp16" | "half"`` both."""
+    yield from (item for item in ast.walk(pattern) if isinstance(item, ast.MatchValue))
 
 
 def _parameters(project: Project, modules: Sequence[ModuleNames], names: set[str]) -> dict[ast.AST, set[str]]:
