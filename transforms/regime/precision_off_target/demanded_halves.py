@@ -16,6 +16,7 @@ from .readers_of_results import chain
 from .region_results import arrays_behind, block_of
 
 CHAINED = ast.Name | ast.Attribute
+NAMES = frozenset(dtype.name for dtype in HALVES) | {"half"}
 GROWING = ast.Mult | ast.Add | ast.Sub
 LARGEST = 65504
 EXACT = 257
@@ -34,6 +35,8 @@ def demanded_half(project: Project, region: Autocast) -> Place | None:
         for node in ast.walk(part):
             if isinstance(node, ast.Assert | ast.If) and _refuses(node) and _asks(module, node.test):
                 return module.place(node.test, f"{ast.unparse(node.test)} demands 16 bits")
+            if _compares_text(node):
+                return module.place(node, f"{ast.unparse(node)} depends on the dtype")
     return None
 
 
@@ -44,7 +47,8 @@ def demanded_float16(held: Mapping[tuple[ModuleNames, ast.AST], Collection[str]]
             if isinstance(node, ast.Call) and _is_counted_for(node, names):
                 return module.place(node, f"{ast.unparse(node)} {NO_COUNT}")
             told = _dtypes(module, node.test) if isinstance(node, ast.Assert | ast.If) and _refuses(node) else set()
-            if _looks_up(node) or (FP16 in told and BF16 not in told):
+            is_text = _compares_text(node) or _reads_bits(module, node)
+            if is_text or _looks_up(node) or (FP16 in told and BF16 not in told):
                 return module.place(node, f"{ast.unparse(node).splitlines()[0]} does not know bfloat16")
     return None
 
@@ -89,6 +93,14 @@ def _dtypes(module: ModuleNames, test: ast.expr) -> set[Dtype | None]:
 
 def _looks_up(node: ast.AST) -> bool:
     return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Attribute) and node.slice.attr == "dtype"
+
+
+def _compares_text(node: ast.AST) -> bool:
+    """``str(x.dtype) == "torch.float16"``"""
+    sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+    texts = (item.value for side in sides for item in ast.walk(side) if isinstance(item, ast.Constant))
+    asked = any(getattr(item, "attr", "") == "dtype" for side in sides for item in ast.walk(side))
+    return asked and any(isinstance(text, str) and text.removeprefix("torch.") in NAMES for text in texts)
 
 
 def _reads_bits(module: ModuleNames, node: ast.AST) -> bool:
