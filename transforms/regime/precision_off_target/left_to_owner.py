@@ -151,11 +151,15 @@ def _of_attention(project: Project, move: Move) -> Iterator[Need]:
 
 
 def _of_instructions(project: Project, move: Move) -> Iterator[Need]:
-    """That no read-me starts a program with a file that moves and with flags that stay: trainers compare the two."""
+    """That no read-me starts a program with a file that moves and with flags that stay: trainers compare the two.
+
+    Of a run whose program is seen the ledger of the new texts tells.
+    """
+    seen = {member.scope.path for run in runs_of(project) if run.modules for member in run.members}
     old = {dtype.name for dtype in HALVES if dtype != compute_dtype(project.target)}
     for path in dict.fromkeys(edit.path for edit in move.edits if edit.path.endswith(CONFIG_ENDINGS)):
         name = path.rpartition("/")[2]
-        for document in project.documents(FileKind.TEXT, (name,)):
+        for document in project.documents(FileKind.TEXT, (name,)) if path not in seen else ():
             for line in document.text.replace("\\\n", " ").splitlines():
                 flag = FLAG.search(line) if name in line else None
                 if flag is not None and getattr(DTYPE_WORDS.get(flag[1] or flag[2]), "name", "") in old:
