@@ -6,6 +6,7 @@ import ast
 import sys
 
 from ....codemod.model import Place
+from ....codemod.purpose.training import trains
 from ....codemod.python.creations import creations_of
 from ....codemod.python.names import Binding, FunctionNode, ModuleNames
 from ....codemod.python.paths import function_of
@@ -63,7 +64,8 @@ def foreign_code(
     All compute in float32, but for weights that somebody loads in 16 bits (``clip.load(name)``).
     """
     if wanted == FP32:
-        return next((place for item in (module, *behind) if (place := _loaded(project, item)) is not None), None)
+        near = (item for item in behind if item is module or trains(item) or any(owners(project, item)))
+        return next((place for item in near if (place := _loaded(project, item)) is not None), None)
     found = (_in_models(project, item) for item in behind)
     return next((place for place in found if place is not None), None) or _in_steps(project, module)
 
