@@ -28,7 +28,8 @@ norms that are taken too early, a clip between calls of functions that scale and
 Scalers that each stated run leaves off; `unscale_` anywhere earlier on the path, also inside a helper, unless a setting
 leaves it out in each stated run (`if CFG.unscale:`, which is false); a clip in a branch that excludes the scaled
 backward; functions that also run an unscaled `backward()` beside the scaled one in some stated run; thresholds
-multiplied by `get_scale()`; norms of which only inf and NaN are tested; clipping by Fabric, Lightning or DeepSpeed, and
+multiplied by `get_scale()`; norms of which only inf and NaN are tested; clips that only measure (`max_norm=1e9`,
+`inf`) for a line of a log; clipping by Fabric, Lightning or DeepSpeed, and
 by accelerate itself (a clip of torch behind `accelerator.backward` is flagged where a stated run computes in float16,
 behind `engine.backward` of DeepSpeed where every one does,
 and so is Lightning's `self.clip_gradients` between `manual_backward` and the optimizer's `step` where every trainer
@@ -45,6 +46,7 @@ from ....codemod.purpose.given import given_in_bf16, is_switched_off, may_be_on
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.functions import called_function
 from ....codemod.python.names import ModuleNames, last_name
+from ....codemod.python.numbers import number_of
 from ....codemod.python.paths import calls_of, exclusive, function_of, guard_facts, guards, loops, name_parts, position
 from ....codemod.python.precision_words import SCALING
 from ....codemod.source.project import Project
@@ -54,12 +56,13 @@ from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.steps_by_calls import steps_by_calls
 from .accelerated import clips_past_accelerator, clips_past_engine
 from .lightning_clips import clips_before_lightning
-from .scaled_norms import clipping_hooks, norms_of
+from .scaled_norms import clipping_hooks, is_only_logged, measures_only, norms_of
 from .unscale_insertion import unscale_before
 
-SCALED = "the threshold is compared with gradients that are still multiplied by the loss scale (65536 at the start)"
+SCALED = "the threshold is compared with gradients that are still multiplied by the loss scale"
 EARLY = "gradients are clipped before the backward pass that makes them: the step takes them as they are"
-NORM = "the norm is of gradients that are still multiplied by the loss scale (65536 at the start)"
+NORM = "the norm is of gradients that are still multiplied by the loss scale"
+FIRST_SCALE = 65536
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -70,7 +73,8 @@ def check(project: Project) -> Iterator[Finding]:
         found = [item for step in steps for item in _in_function(project, scaler, step)]
         for module, hook in clipping_hooks(scaler):
             places = [use.module.place(use.node, "the loss is scaled here") for use in scaler.uses_of("scale")[:1]]
-            found.append(rule.at(module, hook, f"a hook clips gradients of a scaled loss: {SCALED}", places))
+            message = _of_scale(project, scaler, f"a hook clips gradients of a scaled loss: {SCALED}")
+            found.append(rule.at(module, hook, message, places))
         if found and may_be_on(project, scaler):
             yield from found
     for draft in (*clips_past_accelerator(project), *clips_past_engine(project), *clips_before_lightning(project)):
@@ -86,14 +90,16 @@ def _is_of_bf16_alone(project: Project, scaler: Scaler) -> bool:
 
 def _in_function(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:
     clips = [clip for clip in clips_of(project, step.module, step.function) if clip.call not in step.of("step")]
-    norms = [*norms_of(project, step)]
+    measuring = [clip for clip in clips if measures_only(project, clip)]
+    clips = [clip for clip in clips if clip not in measuring]
+    norms = [*norms_of(project, step), *(clip for clip in measuring if not is_only_logged(step.module, clip.call))]
     if not (clips or norms) or _has_plain_backward(project, step):
         return
     scaled = [clip for clip in clips if _scaled_by(project, step, clip) is not None]
     late = [clip for clip in clips if _is_too_late(step, clip)]
     read = [clip for clip in norms if _scaled_by(project, step, clip) is not None]
     if scaled:
-        yield _finding(scaler, step, scaled)
+        yield _finding(project, scaler, step, scaled)
     elif late and len(late) == len(clips):
         place = step.module.place(step.of("step")[-1], "the scaler steps here")
         yield rule.at(step.module, late[0].call, "gradients are clipped behind the step, which has no effect", (place,))
@@ -102,7 +108,14 @@ def _in_function(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator
         yield rule.at(step.module, clips[0].call, EARLY, (place,))
     elif read and not step.of("get_scale"):
         place = step.module.place(step.of("step")[0], "gradients are unscaled only here")
-        yield rule.at(step.module, read[0].call, NORM, (place,))
+        yield rule.at(step.module, read[0].call, _of_scale(project, scaler, NORM), (place,))
+
+
+def _of_scale(project: Project, scaler: Scaler, message: str) -> str:
+    """The message with the scale that the scaler starts with, where that is known."""
+    given = (scaler.arguments or {}).get("init_scale")
+    first = number_of(project, scaler.module, given) if given is not None else FIRST_SCALE
+    return f"{message} ({first:.12g} at the start)" if first is not None and scaler.arguments is not None else message
 
 
 def _scaled_by(project: Project, step: ScalerStep, clip: Clip) -> ast.Call | None:
@@ -227,7 +240,7 @@ def _scaled_names(step: ScalerStep) -> set[str]:
     return names
 
 
-def _finding(scaler: Scaler, step: ScalerStep, clips: list[Clip]) -> Finding:
+def _finding(project: Project, scaler: Scaler, step: ScalerStep, clips: list[Clip]) -> Finding:
     first = clips[0]
     own = {use.call for use in scaler.uses_of("scale", "step")}
     is_direct = own.issuperset(step.of("scale", "step"))
@@ -239,9 +252,8 @@ def _finding(scaler: Scaler, step: ScalerStep, clips: list[Clip]) -> Finding:
     evidence += [step.module.place(call, "gradients are unscaled only here") for call in step.of("step")[:1]]
     evidence += [step.module.place(clip.call, "clipped here too") for clip in clips[1:3]]
     evidence.append(scaler.module.place(scaler.call, "the scaler is created here"))
-    return rule.at(
-        step.module, first.call, f"gradients are clipped before they are unscaled: {SCALED}", evidence, fixes
-    )
+    message = _of_scale(project, scaler, f"gradients are clipped before they are unscaled: {SCALED}")
+    return rule.at(step.module, first.call, message, evidence, fixes)
 
 
 def _fix(step: ScalerStep, edits: tuple[Edit, ...]) -> Fix:

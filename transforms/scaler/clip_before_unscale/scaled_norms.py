@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.python.arguments import receiver_of
+from ....codemod.python.arguments import argument, receiver_of
 from ....codemod.python.functions import called_function
-from ....codemod.python.names import FunctionNode, ModuleNames, parameters_of
+from ....codemod.python.names import FunctionNode, ModuleNames, last_name, parameters_of
+from ....codemod.python.numbers import number_of
 from ....codemod.python.paths import calls_of
 from ....codemod.source.project import Project
 from ....codemod.torch.clipping import Clip, calls_within, clips_itself, owner_of_gradient
@@ -23,6 +24,11 @@ METHODS = ("clamp", "clamp_", "clip", "clip_")
 NORMS = ("torch.norm", "torch.linalg.norm", "torch.linalg.vector_norm")
 CHECKS = ("isfinite", "isnan", "isinf")
 """What tells the same of a scaled norm."""
+LOGS = ("print", "debug", "info", "warning")
+NORM_CLIPS = ("clip_grad_norm_", "clip_grad_norm")
+INFINITIES = ("math.inf", "torch.inf", "numpy.inf")
+UNREACHED = 1e8
+"""Gradients with a larger norm, scaled by 65536, are those of a run that diverges."""
 
 
 def norms_of(project: Project, step: ScalerStep) -> Iterator[Clip]:
@@ -44,7 +50,22 @@ def _is_norm(module: ModuleNames, call: ast.Call) -> bool:
     return owner_of_gradient(measured) is not None
 
 
-def _only_checked(module: ModuleNames, call: ast.Call) -> bool:
+def measures_only(project: Project, clip: Clip) -> bool:
+    """``clip_grad_norm_(parameters, 1e9)``: no norm that a step gets by with is larger, so nothing is clipped."""
+    given = argument(clip.call, "max_norm", position=1)
+    is_norm = last_name(clip.call.func) in NORM_CLIPS and clip.inside is None
+    if not is_norm or given is None:
+        return False
+    limit = number_of(project, clip.module, given)
+    return (limit is not None and limit >= UNREACHED) or clip.module.qualified(given) in INFINITIES
+
+
+def is_only_logged(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether nothing reads a norm but tests of inf and NaN, and lines of a log."""
+    return _is_logged(module, call) or _only_checked(module, call, logs=True)
+
+
+def _only_checked(module: ModuleNames, call: ast.Call, *, logs: bool = False) -> bool:
     """``norm = norm_of(model)``, then nothing but ``torch.isfinite(norm)``."""
     statement = module.statement_of(call)
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
@@ -52,8 +73,14 @@ def _only_checked(module: ModuleNames, call: ast.Call) -> bool:
         return isinstance(statement, ast.Expr) and statement.value is call
     scope = module.scope_of(target)
     reads = [node for node in module.name_loads.get(target.id, []) if module.scope_of(node) is scope]
-    parents = [module.parents[node] for node in reads]
-    return all(isinstance(item, ast.Call) and ast.unparse(item.func).rpartition(".")[2] in CHECKS for item in parents)
+    left = [module.parents[node] for node in reads if not (logs and _is_logged(module, node))]
+    return all(isinstance(item, ast.Call) and ast.unparse(item.func).rpartition(".")[2] in CHECKS for item in left)
+
+
+def _is_logged(module: ModuleNames, node: ast.expr) -> bool:
+    statement = module.statement_of(node)
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Call) and value is not node and last_name(value.func) in LOGS
 
 
 # --- hooks ------------------------------------------------------------------------------------------------------------
