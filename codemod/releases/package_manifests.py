@@ -90,16 +90,16 @@ def pins_of_pyproject(document: Document) -> Iterator[Pin]:
     data = read_toml(document.text)
     project = data.table("project")
     python = project.values.get("requires-python")
-    yield from _listed(document, (f"python {python}",) if isinstance(python, str) else (), Tier.RUN_TIME)
-    yield from _listed(document, project.texts("dependencies"), Tier.RUN_TIME)
+    yield from _listed(document, (f"python {python}",) if isinstance(python, str) else (), Tier.RUN_TIME, "project")
+    yield from _listed(document, project.texts("dependencies"), Tier.RUN_TIME, "project")
     for name, texts in project.table("optional-dependencies").text_lists():
-        yield from _listed(document, texts, tier_of_extra(name))
+        yield from _listed(document, texts, tier_of_extra(name), "project")
     for _, texts in data.table("dependency-groups").text_lists():
-        yield from _listed(document, texts, Tier.DEVELOPMENT)
+        yield from _listed(document, texts, Tier.DEVELOPMENT, "dependency-groups")
     tools = data.table("tool")
     for _, texts in tools.table("pdm").table("dev-dependencies").text_lists():
-        yield from _listed(document, texts, Tier.DEVELOPMENT)
-    yield from _listed(document, tools.table("uv").texts("dev-dependencies"), Tier.DEVELOPMENT)
+        yield from _listed(document, texts, Tier.DEVELOPMENT, "tool.pdm")
+    yield from _listed(document, tools.table("uv").texts("dev-dependencies"), Tier.DEVELOPMENT, "tool.uv")
     poetry = tools.table("poetry")
     yield from _poetry(document, poetry.table("dependencies"), Tier.RUN_TIME)
     yield from _poetry(document, poetry.table("dev-dependencies"), Tier.DEVELOPMENT)
@@ -117,9 +117,13 @@ def pins_of_pipfile(document: Document) -> Iterator[Pin]:
         yield from _keyed(document, name, versions, Tier.DEVELOPMENT, poetry=False)
 
 
-def _listed(document: Document, texts: tuple[str, ...], tier: Tier) -> Iterator[Pin]:
+def _listed(document: Document, texts: tuple[str, ...], tier: Tier, table: str) -> Iterator[Pin]:
+    """The requirements of a list; `[build-system]` may spell the same ones, which only a build is given."""
+    start = document.text.find(f"[{table}")
     for text in texts:
-        yield from pin_of(document, text, tier)
+        quoted = (document.text.find(f"{mark}{text}{mark}", max(start, 0)) for mark in "\"'")
+        at = min((each for each in quoted if each >= 0), default=-1)
+        yield from pin_of(document, text, tier, document.position(at)[0] if at >= 0 else None)
 
 
 def _poetry(document: Document, table: TomlTable, tier: Tier) -> Iterator[Pin]:

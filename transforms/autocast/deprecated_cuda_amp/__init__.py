@@ -177,7 +177,8 @@ def _too_old(project: Project, group: Group) -> _Verdict | None:
     pin = versions.pin_below(newest) if versions is not None else None
     if pin is None:
         return None
-    reason = f"{pin.place.path}:{pin.place.span.row} allows torch {pin.specifiers}"
+    releases = f"torch {pin.specifiers}" if len(pin.specifiers) else "any torch"
+    reason = f"{pin.place.path}:{pin.place.span.row} allows {releases}"
     return _Verdict(Offer.SHOWN, reason, (pin.place,))
 
 
