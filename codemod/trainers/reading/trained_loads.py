@@ -20,6 +20,7 @@ from ...source.child_fields import within
 from ...source.facts import fact
 from ...source.project import Project
 from ...torch.api import WEIGHT_CASTS
+from ...torch.dtypes import FP16
 from .declarations import calls_of, scope_of_call
 from .loads import Load, initial_load, load_at, loads_in
 from .precision import Compute, Precision, precision_of
@@ -60,6 +61,13 @@ class TrainedLoad:
     def by_accelerate(self) -> bool:
         """Whether the loop is the project's own, prepared by accelerate."""
         return isinstance(self.trainer.func, ast.Attribute) and self.trainer.func.attr == "prepare"
+
+    @property
+    def is_scaled_float16(self) -> bool:
+        """Whether a trainer's GradScaler steps weights that are certainly loaded in float16 and stay so."""
+        aside = self.recast or self.frozen or self.adapted or self.by_accelerate or self.precision.partitioned
+        known = not aside and self.precision.compute is Compute.FP16 and self.load.dtypes == {FP16}
+        return known and self.load.node is not None and not (self.load.quantized or self.load.unsloth)
 
 
 @fact

@@ -17,10 +17,11 @@ from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP16
 from ....codemod.trainers.reading.declarations import scope_of_call
+from ....codemod.trainers.reading.launched_loads import launched_loads
 from ....codemod.trainers.reading.precision import Compute, precision_of
 from ....codemod.trainers.reading.run_members import Run
 from ....codemod.trainers.reading.runs import all_runs_of
-from ....codemod.trainers.reading.trained_loads import trainer_calls
+from ....codemod.trainers.reading.trained_loads import trained_loads, trainer_calls
 
 BY_ACCELERATE = "4.30.0"
 """The first release of transformers whose trainer leaves its GradScaler to accelerate."""
@@ -45,7 +46,8 @@ def scaled_parts(project: Project) -> Iterator[ScaledPart]:
     """The parts in float16 of models that such trainers train."""
     if not any(True for _ in project.python_documents((".half(", "float16"))):
         return
-    seen: set[ast.AST] = set()
+    loads = (*trained_loads(project), *launched_loads(project))
+    seen: set[ast.AST] = {run.load.call for run in loads if run.is_scaled_float16}  # PF403 tells these
     for module in modules_with(project, ("Trainer(",)):
         for call, model, arguments, _ in () if is_test(module.path) else trainer_calls(project, module):
             if not (module.qualified(call.func) or "").startswith("transformers."):

@@ -77,7 +77,7 @@ def _half_weights(project: Project, run: TrainedLoad, node: ast.expr) -> Draft |
     """float16 weights under a GradScaler; adapters are float32 unless PEFT is told otherwise."""
     raises = f"the first step raises {UNSCALE_ERROR}"
     if not run.adapted:
-        if run.load.dtypes != {FP16} or run.by_accelerate:
+        if not run.is_scaled_float16:
             return None  # what accelerate prepares together with its optimizer is PF107's
         message = f"the model is float16 and {SCALED} it: {raises} [hf-fp16-weights-fp16-amp]"
         return _at(run.load.module, node, message, _evidence(run), _full_weights(run, node))
