@@ -55,6 +55,7 @@ unscales bfloat16 gradients.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ....codemod.model import Finding, Fix, Place, Rule
 from ....codemod.purpose.decided import of_machine
@@ -64,6 +65,7 @@ from ....codemod.purpose.regimes import Regime, regime_of
 from ....codemod.purpose.regions import bf16_givens
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.python.names import ModuleNames
+from ....codemod.python.paths import tries
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, Given
@@ -88,16 +90,42 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _read(project: Project) -> Iterator[Finding]:
-    for scaler in scalers(project):
-        if scaler.switched_off or not scaler.is_used or purpose_of(scaler.module.path).is_left_alone:
-            continue
-        regime = regime_of(project, scaler)
-        if regime.verdict in ("always-bf16", "run-time") and regime.active:
-            if _is_chosen(project, scaler, regime):
-                yield _under_autocast(project, scaler, regime)
-        elif regime.active is None:
-            yield from _with_weights(project, scaler, regime)
-            yield from _beside_accelerate(project, scaler, regime)
+    """One finding per scaler; ``except TypeError: GradScaler()`` makes the one of ``try`` for another release."""
+    found = {scaler: [*_of_scaler(project, scaler)] for scaler in scalers(project)}
+    for scaler, findings in found.items():
+        others = [(other, item) for other in found if _replaces(other, scaler) for item in found[other]]
+        for finding in findings:
+            for other, item in [each for each in others if each[1].message == finding.message]:
+                found[other].remove(item)
+                places = (*finding.evidence, other.module.place(other.call, "it is created here for other releases"))
+                fixes = (_both(fix, same) for fix in finding.fixes for same in item.fixes if fix.name == same.name)
+                finding = replace(finding, evidence=places, fixes=tuple(fix for fix in fixes if fix is not None))
+            yield finding
+
+
+def _replaces(other: Scaler, scaler: Scaler) -> bool:
+    """Whether ``other`` is made where what makes ``scaler`` raises."""
+    handlers = (item for each in tries(scaler.module, scaler.call) for item in each.handlers)
+    return other.module is scaler.module and not set(handlers).isdisjoint(other.module.ancestors(other.call))
+
+
+def _both(fix: Fix, other: Fix) -> Fix | None:
+    """The repair of both places, where both may be trusted alike."""
+    if fix.applicability is not other.applicability:
+        return None
+    return replace(fix, edits=tuple(dict.fromkeys((*fix.edits, *other.edits))))
+
+
+def _of_scaler(project: Project, scaler: Scaler) -> Iterator[Finding]:
+    if scaler.switched_off or not scaler.is_used or purpose_of(scaler.module.path).is_left_alone:
+        return
+    regime = regime_of(project, scaler)
+    if regime.verdict in ("always-bf16", "run-time") and regime.active:
+        if _is_chosen(project, scaler, regime):
+            yield _under_autocast(project, scaler, regime)
+    elif regime.active is None:
+        yield from _with_weights(project, scaler, regime)
+        yield from _beside_accelerate(project, scaler, regime)
 
 
 def _is_chosen(project: Project, scaler: Scaler, regime: Regime) -> bool:
