@@ -7,7 +7,7 @@ imported *and* defined in the same scope (a dummy class in ``except ImportError`
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from ..source.documents import Document
@@ -287,11 +287,19 @@ def _through_project(project: Project, qualified: str, importer: str) -> tuple[s
     if not bindings:
         return _through_star(project, other, attribute)
     imports = [binding.qualified for binding in bindings if binding.kind == "import" and binding.qualified]
-    if not imports or len(imports) != len(bindings):
+    if not imports or not all(binding.qualified or _is_stand_in(other, binding, bindings) for binding in bindings):
         return None
     same_name = {name.rpartition(".")[2] for name in imports if name.startswith("torch.")}
     of_torch = len(same_name) == 1 and all(name.startswith("torch.") for name in imports)
     return (imports[0], document.path) if len(imports) == 1 or of_torch else None
+
+
+def _is_stand_in(module: ModuleNames, binding: Binding, bindings: Sequence[Binding]) -> bool:
+    """``except ImportError: GradScaler = None``, or a class of that name, for what ``try`` imports from torch."""
+    handlers = (item for item in module.ancestors(binding.node) if isinstance(item, ast.ExceptHandler))
+    tried = [getattr(module.parents[item], "body", []) for item in handlers]
+    imports = [item for item in bindings if (item.qualified or "").startswith("torch.")]
+    return any(item.node in body for body in tried for item in imports)
 
 
 def _through_star(project: Project, module: ModuleNames, attribute: str) -> tuple[str, str] | None:
