@@ -1308,3 +1308,33 @@ def test_unread_file_keeps_the_key_without_which_code_raises(tmp_path: Path) -> 
     assert "one.py:1 raises KeyError for a file without bf16" in report.remaining[0].message
     report, _ = moved(tmp_path, rules, {**files, "one.py": files["two.py"]}, "fp16-mixed", unsafe=True)
     assert paths_changed(report) == {"conf/large.yaml"}
+
+
+BESIDE = """
+    import torch
+    import yaml
+    from accelerate import Accelerator
+    from transformers import AutoModelForCausalLM
+
+    config = yaml.safe_load(open("conf.yaml"))
+    accelerator = Accelerator()
+    student = accelerator.prepare(AutoModelForCausalLM.from_pretrained("m", torch_dtype=torch.float32))
+    teacher = AutoModelForCausalLM.from_pretrained("m", torch_dtype=getattr(torch, config["teacher_dtype"]))
+    teacher.eval().requires_grad_(False)
+    optimizer = accelerator.prepare(torch.optim.SGD(student.parameters(), lr=config["rate"]))
+    with torch.no_grad():
+        wanted = teacher(torch.ones(2, 4, dtype=torch.long)).logits.float()
+    accelerator.backward((student(torch.ones(2, 4, dtype=torch.long)).logits.float() - wanted).pow(2).mean())
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("flag", "state"), [("", MoveState.WITHDRAWN), ("--mixed_precision fp16 ", MoveState.MOVED)])
+def test_the_weights_of_a_frozen_model_move_with_the_runs_that_load_it(
+    flag: str, state: MoveState, tmp_path: Path
+) -> None:
+    files = {**REQUIRED, "one.py": BESIDE, "conf.yaml": "rate: 0.1\nteacher_dtype: float16\n"}
+    files["one.sh"] = f"accelerate launch {flag}one.py\n"
+    report, rows = moved(tmp_path, list(all_rules()), files)
+    assert rows["one.sh"].state is state
+    assert paths_changed(report) == ({"one.sh", "conf.yaml"} if flag else set())

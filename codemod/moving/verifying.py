@@ -20,6 +20,7 @@ from ..trainers.reading.run_code import is_used
 from ..trainers.reading.run_files import is_built_config, modules_imported_by_name
 from ..trainers.reading.run_members import Run
 from ..trainers.reading.runs import all_runs_of
+from ..trainers.reading.stated_casts import NOT_TRAINED
 from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import STAYS
 from .float16_weights import float16_weights
@@ -36,10 +37,13 @@ CONTRADICTIONS = ("PF1", "PF2", "PF302", "PF4", "PF5", OVERFLOWS)
 MINOR = ("PF106",)
 """Rules about what only a later restart notices: they tell of it, and the move is right all the same."""
 FP32 = "fp32"
+CARRIED_OUT = ("compute", "weights", "cast")
+"""Roles of what a run does, not of what may be chosen for it."""
 FOLLOWED = ("compute", "option")
 """Roles of what moves in a file that only others start, which alone does not say what runs."""
 ALL_THE_SAME = "--unsafe-fixes moves the run all the same"
 CHANGED = "changed, for runs that switch it on"
+ALONE = "{} is {}, and does not move alone: nothing else of this run would"
 UNPROVED = "it could not be proved that the run then computes in {}: no declaration that is read says so"
 OF_THE_MACHINE = "portable"
 """The target that is no regime: what it asks for is decided where the project runs."""
@@ -107,7 +111,7 @@ def _judged(
     doubts: tuple[Place, ...] = ()
     if applied and not apart and _stays_off(pair):
         changed = tuple(Place(finding.path, finding.span, CHANGED) for finding, _ in moving)
-        failures = tuple(_failures(pair, report, left, raised, options))
+        failures = (*_failures(pair, report, left, raised, options), *_read_all_the_same(pair))
     elif applied and not apart:
         known = {(place.path, place.span.row) for place in behind}
         overflowing = (item for item in raised if item.code == OVERFLOWS and _is_of(project, pair, item))
@@ -159,6 +163,14 @@ def _winning(run: RunReport) -> set[Declaration]:
 def _is_off(entry: RunEntry) -> bool:
     """Whether a region that the run reaches is there for runs that switch it on."""
     return entry.declaration.framework == TORCH and entry.declaration.condition.startswith(ENABLED)
+
+
+def _read_all_the_same(pair: Pair) -> Iterator[Place]:
+    """What was changed although the run reads it whether a switch is on or off, and stays as it is."""
+    after = {entry.declaration for entry in pair.entries}
+    for item in (entry.declaration for entry in pair.before.entries):
+        if item not in after and item.role in CARRIED_OUT and item.condition in ("", NOT_TRAINED):
+            yield Place(item.path, item.span, ALONE.format(item.key, item.value))
 
 
 def _touches(pair: Pair, fix: Fix) -> bool:
