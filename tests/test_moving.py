@@ -1338,3 +1338,65 @@ def test_the_weights_of_a_frozen_model_move_with_the_runs_that_load_it(
     report, rows = moved(tmp_path, list(all_rules()), files)
     assert rows["one.sh"].state is state
     assert paths_changed(report) == ({"one.sh", "conf.yaml"} if flag else set())
+
+
+BY_NAME = """
+    import importlib
+    import torch
+
+
+    def build(name):
+        return LOADED.Net
+
+
+    def main():
+        net = build(input())(True).cuda()
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for _ in range(4):
+            optimizer.zero_grad()
+            with torch.autocast("cuda"):
+                loss = net(torch.randn(4, 8).cuda()).float().pow(2).mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+
+    if __name__ == "__main__":
+        main()
+"""
+NETWORK = """
+    import torch
+
+
+    class Net(torch.nn.Module):
+        def __init__(self, lowered):
+            super().__init__()
+            self.lowered = lowered
+            self.layer = torch.nn.Linear(8, 8)
+
+        def forward(self, x):
+            with REGION:
+                return self.layer(x)
+"""
+REGION = 'torch.autocast("cuda", enabled=self.lowered)'
+LOADED = {
+    "relative": ('importlib.import_module(".%s" % name, "parts")', REGION, True),
+    "relative by keyword": ('importlib.import_module(f".{name}", package="parts")', REGION, True),
+    "below a package": ('importlib.import_module("parts." + name)', REGION, True),
+    "a name of which nothing is known": ("importlib.import_module(name)", REGION, True),
+    "a dtype by name": ("importlib.import_module(name)", 'torch.autocast("cuda", dtype=torch.float16)', True),
+    "the new type": ("importlib.import_module(name)", 'torch.autocast("cuda", dtype=torch.bfloat16)', False),
+    "no autocast": ("importlib.import_module(name)", "torch.enable_grad()", False),
+    "another package": ('importlib.import_module("others." + name)', REGION, False),
+}
+
+
+@pytest.mark.parametrize(("loaded", "region", "is_held"), LOADED.values(), ids=LOADED)
+def test_what_a_run_imports_by_a_computed_name_holds_it_back(
+    loaded: str, region: str, is_held: bool, tmp_path: Path
+) -> None:
+    files = {"train.py": BY_NAME.replace("LOADED", loaded), "parts/net.py": NETWORK.replace("REGION", region)}
+    report, rows = moved(tmp_path, list(all_rules()), {**REQUIRED, **files})
+    assert rows["train.py"].state is (MoveState.WITHDRAWN if is_held else MoveState.MOVED)
+    assert bool(report.changes) != is_held

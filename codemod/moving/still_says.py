@@ -16,6 +16,7 @@ from ..python.names import ModuleNames, names_of
 from ..python.paths import guards, name_parts
 from ..source.project import Project
 from ..torch.api import WEIGHT_CASTS
+from ..torch.autocast import autocasts_in, dtype_scenarios
 from ..torch.dtypes import HALVES, Dtype
 from ..trainers.reading.auditing import DOCUMENTED
 from ..trainers.reading.left_open import ELSEWHERE
@@ -27,7 +28,7 @@ from ..trainers.reading.stated_words import speaks, text_of
 from .left_behind import CODE, SECTION, TRUTH, dtype_of, named_by, other_halves, section_dtype
 from .pairs import Pair
 
-WORDS = ("float16", "bfloat16", "half")
+WORDS = ("float16", "bfloat16", "half", "autocast")
 EXPLAINED = ("parameter", "option", "fallback", "variable", "constant")
 """Roles of values that others may replace; where such a value is the last word, the ledger follows it."""
 MODEL = "model"
@@ -122,12 +123,22 @@ def _in_code(
     """What stands in code that a run uses; a function that names both 16-bit types chooses between them."""
     documents = (item for item in project.python_documents(WORDS, ("torch",)) if item.path in {*paths, *built})
     for module in (names_of(project, document) for document in documents):
+        if module.path in built:
+            yield from _by_default(project, module, named)
         spoken = {node: name for node, name in _dtypes_of(module).items() if name in HALF}
         chosen = {_block(module, node) for node, name in spoken.items() if name not in named}
         for node, name in spoken.items():
             is_told = name in named and _block(module, node) not in chosen and _states(module, node, switches)
             if is_told and (module.path in built or is_used(project, paths[0], module.path, node.lineno)):
                 yield module.place(node, f"still says {name}: {_around(module, node)}")
+
+
+def _by_default(project: Project, module: ModuleNames, named: Collection[str]) -> Iterator[Place]:
+    """Regions that compute in the other type because they name none."""
+    for region in autocasts_in(project, module):
+        values = [item.value for item in dtype_scenarios(project, region)] if region.dtype_node is None else []
+        if not region.switched_off and any(isinstance(item, Dtype) and item.name in named for item in values):
+            yield module.place(region.node, f"still says {next(iter(named))}: {_around(module, region.node)}")
 
 
 def _dtypes_of(module: ModuleNames) -> Mapping[ast.expr, str]:

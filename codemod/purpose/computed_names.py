@@ -13,6 +13,9 @@ from ..source.project import Project
 
 IMPORTING = ("import_module", "__import__")
 """Functions that import a module by a text."""
+OWN = ("__name__", "__package__")
+"""What stands for the package that code is in."""
+ENDING = ".py"
 
 
 def may_be_text(module: ModuleNames, node: ast.expr | None, text: str, seen: frozenset[ast.Name] = frozenset()) -> bool:
@@ -55,19 +58,44 @@ def is_module(project: Project, module: ModuleNames, holder: ast.expr, asked: Mo
     """Whether an expression can be a module, or the names of the one that it stands in (``globals()``)."""
     made = only_value(module, holder) or holder if isinstance(holder, ast.Name) else holder
     if isinstance(made, ast.Call) and last_name(made.func) in IMPORTING:
-        return bool(made.args) and _is_imported(project, module, made.args[0], asked)
+        return bool(made.args) and _is_imported(project, module, made, asked)
     if isinstance(made, ast.Call) or "__name__" in ast.unparse(made):
         return module is asked
     qualified = module.qualified(holder)
     return qualified is not None and project.python_path(qualified, module.path) == asked.path
 
 
-def _is_imported(project: Project, module: ModuleNames, name: ast.expr, asked: ModuleNames) -> bool:
+def _is_imported(project: Project, module: ModuleNames, call: ast.Call, asked: ModuleNames) -> bool:
     """``import_module(f"jobs.{name}")`` is one of the modules that are called so."""
+    name = call.args[0]
     if isinstance(name, ast.Constant):
         return isinstance(name.value, str) and project.python_path(name.value, module.path) == asked.path
-    prefix = beginning(name).lstrip(".").replace(".", "/")
-    return bool(prefix) and f"/{prefix}" in f"/{asked.path}"
+    return is_below(asked.path, imported_below(module, call))
+
+
+def is_below(path: str, prefix: str) -> bool:
+    """Whether a file is one of those whose places begin so; none does where the beginning is not written down."""
+    return bool(prefix) and f"/{prefix}" in f"/{path}"
+
+
+def imported_below(module: ModuleNames, call: ast.Call) -> str:
+    """``jobs/`` of ``import_module(f"jobs.{name}")`` and ``import_module("." + name, "jobs")``: where modules lie that
+    a computed name can be; empty where nothing of the name is written down.
+    """
+    name = only_value(module, call.args[0]) or call.args[0]
+    first = name.values[0] if isinstance(name, ast.JoinedStr) else name
+    while isinstance(first, ast.BinOp):
+        first = first.left
+    said = beginning(name)
+    if said.startswith("."):
+        given = [*call.args[1:2], *(item.value for item in call.keywords if item.arg == "package")]
+        first, said = (given[0] if given else first), said.lstrip(".")
+        above = string_of(first)
+        said = f"{above}.{said}" if above else said
+    held = first.value if isinstance(first, ast.FormattedValue) else first
+    if isinstance(held, ast.Name) and held.id in OWN:
+        said = f"{module.path.removesuffix(ENDING).rpartition('/')[0]}/{said.lstrip('.')}".lstrip("/")
+    return said.replace(".", "/")
 
 
 def is_of_class(

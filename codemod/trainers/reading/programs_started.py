@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from ...purpose.computed_names import imported_below, is_below
 from ...purpose.files import is_test, purpose_of
 from ...purpose.imports import importers_of, reached_from
 from ...purpose.training import steps_in, training_modules
@@ -146,7 +147,7 @@ def built_by_name(project: Project, script: str) -> tuple[ModuleNames, ...]:
         return ()
     registered = [module for module in mine if any(_registers(module, node) for node in steps_in(module))]
     prefixes = tuple(dict.fromkeys(prefix for module in own for prefix in _computed_imports(module)))
-    imported = [module for module in trained if prefixes and module.document.path.startswith(prefixes)]
+    imported = [module for module in trained if any(is_below(module.path, prefix) for prefix in prefixes)]
     named = {path for module in own for path in _looked_up_in(project, module)}
     return tuple(dict.fromkeys((*registered, *imported, *(module for module in mine if module.path in named))))
 
@@ -169,14 +170,10 @@ def _registers(module: ModuleNames, node: ast.AST) -> bool:
 
 
 def _computed_imports(module: ModuleNames) -> Iterator[str]:
-    """``models/`` of ``import_module("models." + name)`` and ``import_module(f"models.{name}_model")``."""
+    """``models/`` of ``import_module("models." + name)``, ``models/a.py`` of ``import_module("models.a")``."""
     for call in module.calls_by_name.get("import_module", ()):
-        whole = next(iter(call.args), None)
-        node = whole.values[0] if isinstance(whole, ast.JoinedStr) and whole.values else whole
-        while isinstance(node, ast.BinOp):
-            node = node.left
-        text = string_of(node) or ""
-        if "." in text.strip(".") and node is whole:
+        text = string_of(call.args[0]) if call.args else ""
+        if text is not None and "." in text.strip("."):
             yield text.replace(".", "/") + ".py"
-        elif "." in text[1:]:
-            yield text[: text.rindex(".") + 1].replace(".", "/")
+        elif text is None and "/" in imported_below(module, call):
+            yield imported_below(module, call)

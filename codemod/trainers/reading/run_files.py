@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...formats.text import CommandLine
-from ...purpose.computed_names import IMPORTING
-from ...purpose.files import CONFIG_ENDINGS
-from ...purpose.imports import reached_from
-from ...python.names import ModuleNames, modules_at, names_of
+from ...purpose.computed_names import IMPORTING, imported_below, is_below
+from ...purpose.files import CONFIG_ENDINGS, purpose_of
+from ...purpose.imports import importers_of, reached_from
+from ...python.names import ModuleNames, modules_at, modules_with, names_of, string_of
 from ...source.facts import fact
 from ...source.module_paths import absolute_module
 from ...source.project import Project
@@ -25,9 +25,12 @@ from .hydra_files import composed, config_at, mains_of
 from .loaded_files import loaders_of
 from .named_classes import CLASS_KEYS
 from .program_files import file_named, words_of_script
+from .programs_started import is_program
 
 BASES = ("_base_", "_BASE_")
 """Keys and variables that name the files which a configuration builds on."""
+HALF_WORDS = ("autocast", "float16", "half")
+"""A file without any of these asks for no 16 bits."""
 MAX_BASES = 20
 MAX_NAME = 300
 """Characters of a string that can name a file."""
@@ -145,13 +148,29 @@ def modules_named(project: Project, paths: Iterable[str], *, by_any_key: bool = 
 
 
 def modules_imported_by_name(project: Project, modules: frozenset[str]) -> tuple[ModuleNames, ...]:
-    """The modules that the configurations of a program name under keys of its own, where it imports what they name."""
+    """The modules that a program may import by a name which it computes: those of the package that begins the name, and
+    what its configurations name under keys of its own. Where neither is seen, all that no statement imports.
+    """
     program = [*modules_at(project, sorted(modules))]
-    if not any(name in module.calls_by_name for module in program for name in IMPORTING):
+    calls = [(module, call) for module in program for name in IMPORTING for call in module.calls_by_name.get(name, ())]
+    if not calls:
         return ()
+    computed = [each for each in calls if each[1].args and string_of(each[1].args[0]) is None]
+    prefixes = dict.fromkeys(imported_below(*each) for each in computed)
+    near = (path for path in project.paths if path.endswith(".py") and any(is_below(path, each) for each in prefixes))
+    below = reached_from(project, modules_at(project, near), MAX_CLASSES)
     files = (path for path in project.paths if path.endswith(CONFIG_ENDINGS))
     loaded = (path for path in files if not modules.isdisjoint(loaders_of(project, path)))
-    return modules_named(project, loaded, by_any_key=True)
+    named = modules_named(project, loaded, by_any_key=True)
+    loose = modules_at(project, project.fact(_imported_by_nobody)) if "" in prefixes and not named else ()
+    return tuple(dict.fromkeys((*below, *named, *loose)))
+
+
+def _imported_by_nobody(project: Project) -> tuple[str, ...]:
+    """The modules with something to say of a dtype that no statement imports, and that do nothing when started."""
+    found = modules_with(project, HALF_WORDS, ("torch",), where=lambda path: not purpose_of(path).is_left_alone)
+    alone = (item for item in found if not importers_of(project, item) and not is_program(project, item.path))
+    return tuple(item.path for item in alone)
 
 
 def _named_in(project: Project, asked: tuple[str, bool]) -> tuple[ModuleNames, ...]:
