@@ -32,7 +32,7 @@ from .half_kernels import half_only_kernel
 from .input_casts import leaving
 from .spelling import argument_set, replaced, respelled_cast
 from .training_autocasts import fixed_in_model_code, training_regions
-from .weights_trained import looks_frozen, only_adapters
+from .weights_trained import looks_frozen, only_adapters, scaled_loss
 
 QUANTIZED = ("BitsAndBytesConfig",)
 QUANTIZED_KEYS = ("bnb_4bit_compute_dtype",)
@@ -287,6 +287,8 @@ def _move(
         unproved = "weights and gradients take twice the memory"
     elif _is_scaled(argument, wanted):
         needs = (only_adapters(project, argument.module, argument.call),)
+    elif wanted == FP16:
+        needs = (scaled_loss(project, argument.module),)
     effect = f"use {kept.name}: {_cost(kept)}"
     return Move(path, place.span, message, effect, edits, tuple(evidence), unproved, needs)
 

@@ -13,6 +13,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.api import QUANTIZING
 from ....codemod.torch.dtypes import HALVES
 from ....codemod.trainers.reading.trained_loads import mentions, trained_loads
+from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step
 
 FROZEN = ("peft", "lora", *QUANTIZING, "freeze")
 """Parts of names that code uses which say that loaded weights are not what the optimizer steps."""
@@ -52,10 +53,17 @@ def only_adapters(project: Project, module: ModuleNames, load: ast.Call) -> Need
     """What has to be known for float16 weights to be safe under a GradScaler: all that is trained is float32."""
     if _is_frozen(module, load):
         return Known(True, "")
+    if has_unscaled_step(project, module):
+        return scaled_loss(project, module)
     runs = [run for run in trained_loads(project) if run.load.call is load]
     if runs and all(run.adapted for run in runs):
         return Release("peft", FLOAT32_ADAPTERS, module.document.path, "float32 adapters on float16 weights")
     return Known(False, "nothing proves that these weights are not what the optimizer steps")
+
+
+def scaled_loss(project: Project, module: ModuleNames) -> Need:
+    """What has to be known for gradients to go through float16."""
+    return Known(not has_unscaled_step(project, module), UNSCALED)
 
 
 def _is_frozen(module: ModuleNames, load: ast.Call) -> bool:
