@@ -11,6 +11,7 @@ from ....codemod.python.names import ModuleNames, last_name
 from ....codemod.python.paths import calls_of, function_of, position
 from ....codemod.source.project import Project
 from ....codemod.torch.api import WEIGHT_CASTS
+from ....codemod.torch.autocast import Autocast, autocasts_in
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ....codemod.trainers.writing.moves import Move
 from .half_kernels import half_only_kernel
@@ -18,6 +19,11 @@ from .loaded_weights import SETTERS
 from .spelling import argument_set, respelled_cast
 from .training_autocasts import training_regions
 
+WITHOUT_INPUTS = (
+    *("parameters", "named_parameters", "modules", "named_modules", "children", "requires_grad_", "apply"),
+    *("train", "eval", "training", "to", "cuda", "zero_grad", "state_dict", "load_state_dict"),
+)
+"""What a model is asked for without computing anything."""
 WORD = {"bf16-mixed": FP16, "fp16-mixed": BF16}
 """Target -> the 16-bit dtype whose cast of a trained model belongs to the other one."""
 
@@ -91,7 +97,29 @@ def _float32_weights(project: Project, module: ModuleNames, made: ast.Call) -> I
         return
     effect = "cast it here: half the memory for weights and optimizer state, updates below 1/256 of a weight are lost"
     edits = argument_set(module, moved[0], "dtype", BF16)
-    yield Move(document.path, document.span(moved[0]), message, effect, edits, (place,))
+    used = _used_outside(project, module, name)
+    where = f"{document.path}:{used.lineno}" if used is not None else ""
+    unproved = f"{where} uses {name} where no region is sure to cast its inputs" if used is not None else ""
+    yield Move(document.path, document.span(moved[0]), message, effect, edits, (place,), unproved)
+
+
+def _used_outside(project: Project, module: ModuleNames, name: str) -> ast.expr | None:
+    """A use of the model that may compute, and stands in no autocast region which is always on."""
+    regions = [module.statement_of(item.node) for item in autocasts_in(project, module) if _is_always_on(module, item)]
+    named: list[ast.expr] = [*module.name_loads.get(name, ()), *module.attribute_loads.get(name.rpartition(".")[2], ())]
+    for node in named:
+        if ast.unparse(node) != name or any(region in module.ancestors(node) for region in regions):
+            continue
+        parent = module.parents.get(node)
+        if not isinstance(parent, ast.Attribute) or parent.attr not in WITHOUT_INPUTS:
+            return node
+    return None
+
+
+def _is_always_on(module: ModuleNames, item: Autocast) -> bool:
+    statement = module.statement_of(item.node)
+    given = (each.context_expr for each in statement.items) if isinstance(statement, ast.With) else ()
+    return item.enabled_node is None and item.understood and item.node in given
 
 
 def _moved(module: ModuleNames, made: ast.Call, name: str) -> Iterator[ast.Call]:
