@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from ..python.callers import callers_of
-from ..python.functions import FunctionTarget, called_function
-from ..python.names import ModuleNames, attribute_chain
+from ..python.callers import COMMON, callers_of
+from ..python.creations import known_creations
+from ..python.functions import FunctionTarget, called_function, class_of
+from ..python.names import ModuleNames, attribute_chain, modules_with
 from ..python.scopes import last_name
 from ..source.project import Project
 from .api import SAME_COMPUTATION, SAME_MODULE
@@ -63,8 +64,9 @@ class _Search:
     def _returned(self, module: ModuleNames, node: ast.Return, depth: int) -> Iterator[Called]:
         function = module.scope_of(node).function.node
         if isinstance(function, ast.FunctionDef):
-            for site in callers_of(self._project, module, function).sites:
-                yield from self.of(site.module, site.call, depth)
+            sites = [(site.module, site.call) for site in callers_of(self._project, module, function).sites]
+            for other, call in sites or _calls_by_name(self._project, module, function):
+                yield from self.of(other, call, depth)
 
     def _passed(self, module: ModuleNames, whole: ast.expr, parent: ast.AST | None, depth: int) -> Iterator[Called]:
         call = module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
@@ -79,6 +81,26 @@ class _Search:
         for load in target.module.name_loads.get(name, []):
             if target.module.scope_of(load).lookup(name) is target.scope.bindings.get(name):
                 yield from self.of(target.module, load, depth)
+
+
+def _calls_by_name(project: Project, module: ModuleNames, method: ast.FunctionDef) -> Iterator[Called]:
+    """``self.setup.get_model()`` of an object that was passed, where one class of the project alone has the method."""
+    if module.scope_of(method).enclosing_class is None or method.name in COMMON:
+        return
+    others = modules_with(project, (f"def {method.name}(",))
+    defined = [item for other in others for item in other.of_type(ast.FunctionDef) if item.name == method.name]
+    for other in modules_with(project, (f".{method.name}(",)) if defined == [method] else ():
+        for call in other.calls_by_name.get(method.name, []):
+            if called_function(project, other, call) is None and _may_be_ours(project, other, call.func):
+                yield other, call
+
+
+def _may_be_ours(project: Project, module: ModuleNames, method: ast.expr) -> bool:
+    """Whether a method is of an object that no other library is known to make."""
+    if not isinstance(method, ast.Attribute) or module.qualified(method) is not None:
+        return False
+    made_by = known_creations(project, module, method.value)
+    return all(class_of(project, made.module, made.call.func) is not None for made in made_by)
 
 
 def _outermost(module: ModuleNames, node: ast.expr) -> tuple[ast.expr, ast.AST | None]:
