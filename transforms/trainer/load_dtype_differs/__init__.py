@@ -120,11 +120,20 @@ def _switched_on(project: Project, run: TrainedLoad, loaded: Scenario) -> ast.ex
 
 def _comes_with(project: Project, module: ModuleNames, test: ast.expr, loaded: Scenario) -> bool:
     """Whether a switch is on wherever the weights are loaded so: by their test, or set in the same branch."""
-    if conditions_in(project, module).decide(test, loaded.given) is True:
+    conditions = conditions_in(project, module)
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    open_parts = [part for part in parts if conditions.decide(part, loaded.given) is not True]
+    if len(open_parts) < len(parts) and all(_is_left_off(project, module, part) for part in open_parts):
         return True
     found = scenarios_of(project, module, test)
     values = {each.value for each in found if not any(excludes(item, loaded.given) for item in each.given)}
     return values == {True} and len(found) > 1
+
+
+def _is_left_off(project: Project, module: ModuleNames, test: ast.expr) -> bool:
+    """``not args.bf16``, of an option that some stated run leaves off."""
+    asked = conditions_in(project, module).given(test, True) if isinstance(test, ast.UnaryOp) else ()
+    return bool(asked) and is_given(project, module, asked)
 
 
 # --- keywords of loads ------------------------------------------------------------------------------------------------
