@@ -28,6 +28,7 @@ fix: computing that expression in float32 (`x.float()`) or a larger epsilon is a
 
 Tensors whose dtype is not certain; results of `softmax`, `norm`, `exp` and the other operations that autocast computes
 in float32; casts to float32 before; disabled autocast; bfloat16, which reaches down to 1e-38 (but not to `1 - 1e-7`); a
+angle or root of which no gradient is taken (`acos(p).detach()`), and what settings leave off in each stated run; a
 fused optimizer, one that is wrapped by DeepSpeed, apex or another library, and one of 8-bit states.
 """
 
@@ -35,10 +36,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import takewhile
 
 from ...codemod.half.half_here import half_here
 from ...codemod.half.half_weights import weights_of_optimizer
 from ...codemod.model import Finding, Fix, Rule
+from ...codemod.purpose.given import is_switched_off
 from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.arguments import argument
 from ...codemod.python.names import ModuleNames, attribute_chain, checked_modules, last_name
@@ -126,7 +129,8 @@ def _near_one(project: Project, module: ModuleNames) -> Iterator[Finding]:
             tensor, bound = _clamp(module, call, "max", index) or (None, None)
             value = number_of(project, module, bound) if bound is not None else None
             near = value is not None and ONE_IN_FLOAT32 < 1 - value <= max(ROUNDS_TO_ONE.values())
-            use = next(_broken_by_one(module, call), None) if near else None
+            uses = _broken_by_one(module, call) if near else ()
+            use = next((use for use, node in uses if not is_switched_off(project, module, node)), None)
             half = half_here(project, module, tensor) if use is not None and tensor is not None else None
             if half is None or not half.reached or value is None or bound is None:
                 continue
@@ -143,26 +147,33 @@ def _broken_by_zero(module: ModuleNames, node: ast.expr) -> str:
     if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div) and parent.right is node:
         return "the division"
     called = _called(module, node)
-    return _told(called) if called in BREAKS_AT_ZERO else ""
+    return _told(module, node, called) if called in BREAKS_AT_ZERO else ""
 
 
-def _broken_by_one(module: ModuleNames, call: ast.Call) -> Iterator[str]:
-    """What is computed with the result of a clamp and breaks where that is one."""
+def _broken_by_one(module: ModuleNames, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """What is computed with the result of a clamp, where, and breaks where that is one."""
     for node in (call, *_later(module, call)):
         parent = module.parents[node]
         if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.USub):
             if _called(module, parent) == "log1p":
-                yield "log1p"
+                yield "log1p", node
         elif isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Sub) and parent.right is node:
             broken = _broken_by_zero(module, parent)
             if broken and isinstance(parent.left, ast.Constant) and parent.left.value == 1:
-                yield broken
-        elif _called(module, node) in ENDS:
-            yield _told(ENDS[_called(module, node)])
+                yield broken, node
+        elif (broken := _told(module, node, ENDS.get(_called(module, node), ""))) != "":
+            yield broken, node
 
 
-def _told(name: str) -> str:
-    return f"the gradient of {name}" if name in ROOTS else name
+def _told(module: ModuleNames, node: ast.expr, name: str) -> str:
+    """What breaks, of a function that takes ``node``: nothing where only a gradient would, and none is taken."""
+    return name if name not in ROOTS else "" if _is_detached(module, node) else f"the gradient of {name}"
+
+
+def _is_detached(module: ModuleNames, node: ast.expr) -> bool:
+    """``torch.acos(p).mean().detach()``: what comes of it in its statement has no gradient."""
+    outer = takewhile(lambda item: isinstance(item, ast.expr), module.ancestors(node))
+    return any(isinstance(item, ast.Attribute) and item.attr in ("detach", "item") for item in outer)
 
 
 def _later(module: ModuleNames, call: ast.Call) -> Iterator[ast.expr]:
