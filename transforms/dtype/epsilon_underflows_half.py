@@ -171,9 +171,13 @@ def _told(module: ModuleNames, node: ast.expr, name: str) -> str:
 
 
 def _is_detached(module: ModuleNames, node: ast.expr) -> bool:
-    """``torch.acos(p).mean().detach()``: what comes of it in its statement has no gradient."""
-    outer = takewhile(lambda item: isinstance(item, ast.expr), module.ancestors(node))
-    return any(isinstance(item, ast.Attribute) and item.attr in ("detach", "item") for item in outer)
+    """``torch.acos(p).mean().detach()``: what comes of it, in its statement or by a name, has no gradient."""
+    outer = [*takewhile(lambda item: isinstance(item, ast.expr), module.ancestors(node))]
+    if any(isinstance(item, ast.Attribute) and item.attr in ("detach", "item") for item in outer):
+        return True
+    named = [*_later(module, outer[-1])] if outer and isinstance(outer[-1], ast.Call) else []
+    own = module.statement_of(node)  # ``p = acos(p)`` reads what it had before
+    return bool(named) and all(own is not module.statement_of(item) and _is_detached(module, item) for item in named)
 
 
 def _later(module: ModuleNames, call: ast.Call) -> Iterator[ast.expr]:
