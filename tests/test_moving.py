@@ -1400,3 +1400,28 @@ def test_what_a_run_imports_by_a_computed_name_holds_it_back(
     report, rows = moved(tmp_path, list(all_rules()), {**REQUIRED, **files})
     assert rows["train.py"].state is (MoveState.WITHDRAWN if is_held else MoveState.MOVED)
     assert bool(report.changes) != is_held
+
+
+KEPT = "NAMED = {}\n\n\ndef named(kind):\n    NAMED[kind.__name__] = kind\n    return kind\n"
+HOLDERS = {
+    "a registry": ("NAMED[name]", "from parts.kept import NAMED", "from parts.kept import named\n\n@named\n", True),
+    "no registry": ("torch.nn.Linear", "", "", False),
+}
+
+
+@pytest.mark.parametrize(("found", "line", "above", "is_held"), HOLDERS.values(), ids=HOLDERS)
+def test_what_a_run_takes_from_a_registry_holds_it_back(
+    found: str, line: str, above: str, is_held: bool, tmp_path: Path
+) -> None:
+    network = textwrap.dedent(NETWORK.replace("REGION", REGION))
+    files = {
+        "train.py": textwrap.dedent(BY_NAME.replace("LOADED.Net", found)).replace(
+            "import importlib\n", f"{line}\nimport parts.net\n"
+        ),
+        "parts/kept.py": KEPT,
+        "parts/net.py": network.replace("\nclass Net", f"{above}class Net", 1),
+        "parts/__init__.py": "",
+    }
+    report, rows = moved(tmp_path, list(all_rules()), {**REQUIRED, **files})
+    assert rows["train.py"].state is (MoveState.WITHDRAWN if is_held else MoveState.MOVED)
+    assert bool(report.changes) != is_held

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from ..engine import Options, check, choose
 from ..model import Finding, Fix, Place, Rule
 from ..outcome import Declaration, Report, RunEntry, RunReport, Target
 from ..purpose.targets import compute_dtype
+from ..python.names import modules_at
 from ..source.documents import Document
 from ..source.project import Project
 from ..trainers.framework import FAMILIES
@@ -27,7 +29,7 @@ from .float16_weights import float16_weights
 from .left_behind import CODE, idle_scalers, left_behind, named_by, other_halves
 from .pairs import UNKNOWN, Pair, pairs_of
 from .scaler_reads import scaler_reads
-from .still_says import as_edited, shown_to_users, still_saying
+from .still_says import as_edited, may_use, shown_to_users, still_saying
 
 MOVE = "PF001"
 OVERFLOWS = "PF604"
@@ -167,10 +169,15 @@ def _is_off(entry: RunEntry) -> bool:
 
 def _read_all_the_same(pair: Pair) -> Iterator[Place]:
     """What was changed although the run reads it whether a switch is on or off, and stays as it is."""
-    after = {entry.declaration for entry in pair.entries}
-    for item in (entry.declaration for entry in pair.before.entries):
-        if item not in after and item.role in CARRIED_OUT and item.condition in ("", NOT_TRAINED):
+    after = {_said_by(entry) for entry in pair.entries}
+    for item in (entry.declaration for entry in pair.before.entries if _said_by(entry) not in after):
+        if item.role in CARRIED_OUT and item.condition in ("", NOT_TRAINED):
             yield Place(item.path, item.span, ALONE.format(item.key, item.value))
+
+
+def _said_by(entry: RunEntry) -> tuple[str, str, str]:
+    """What an entry says, wherever it stands after the edits."""
+    return entry.declaration.path, entry.declaration.key, entry.declaration.value
 
 
 def _touches(pair: Pair, fix: Fix) -> bool:
@@ -193,8 +200,10 @@ def _concerns(project: Project, pair: Pair, finding: Finding) -> bool:
     if finding.path in built:
         return True
     modules = () if is_built_config(project, finding.path) else modules
+    places = [(each, node) for each in modules_at(project, [finding.path]) for node in each.of_type(ast.Call)]
+    own = [(each, node) for each, node in places if each.document.span(node) == finding.span]
     if finding.path in modules and not is_used(project, modules[0], finding.path, finding.span.row):
-        return False
+        return any(may_use(project, modules[0], each, node) for each, node in own)
     return pair.holds(finding) or any(
         pair.says(place.path, place.span.row) for place in finding.evidence if place.message != STAYS
     )
