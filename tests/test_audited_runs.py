@@ -68,6 +68,37 @@ if __name__ == "__main__":
     net = torch.nn.Linear(4, 4).cuda()
     train(parser.parse_args(), net, torch.optim.SGD(net.parameters(), lr=0.1))
 """
+IN_A_HELPER = IN_BRANCH.replace(
+    "\n\ndef train",
+    '\n\ndef loss_of(net):\n    with torch.autocast("cuda", dtype=torch.float16):\n'
+    "        return net(torch.ones(2, 4).cuda()).sum()\n\n\ndef train",
+).replace(
+    """        with torch.autocast("cuda", dtype=torch.float16):
+            loss = net(torch.ones(2, 4).cuda()).sum()
+""",
+    "        loss = loss_of(net)\n",
+)
+BY_A_CAST = """
+import argparse
+
+import torch
+
+
+def made(use_bf16):
+    net = torch.nn.Linear(4, 4).cuda()
+    if use_bf16:
+        net = net.to(dtype=torch.bfloat16)
+    return net
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--use_bf16", action="store_true")
+    net = made(parser.parse_args().use_bf16)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net(torch.ones(2, 4).cuda()).sum().backward()
+    optimizer.step()
+"""
 IN_CODE = """
 import torch
 
@@ -288,6 +319,11 @@ def test_code_that_a_launched_program_runs_is_no_program_of_its_own(tmp_path: Pa
     [
         (SWITCHED, "fp32; fp16-mixed with amp"),
         (IN_BRANCH, "fp32; fp16-mixed with amp"),
+        (IN_A_HELPER, "fp32; fp16-mixed with amp"),
+        (IN_A_HELPER.replace("        net(torch", "        loss_of(net)\n        net(torch"), "fp16-mixed"),
+        (BY_A_CAST, "fp32"),
+        (BY_A_CAST.replace("if use_bf16", "if not use_bf16"), "bf16-true"),
+        (BY_A_CAST.replace('action="store_true"', "default=True"), "bf16-true"),
         (SWITCHED.replace('action="store_true"', "default=True"), "fp16-mixed"),
         (LOOP.replace("dtype=torch.float16", "enabled=False") + "\n\nLoop(None).run()\n", "fp32"),
         (IN_CODE, "fp32"),
@@ -343,6 +379,8 @@ def test_what_a_program_computes_in_by_itself(code: str, shown: str, tmp_path: P
     [
         (SWITCHED, "--amp", "fp32", "fp16-mixed"),
         (IN_BRANCH, "--amp", "fp32", "fp16-mixed"),
+        (IN_A_HELPER, "--amp", "fp32", "fp16-mixed"),
+        (BY_A_CAST, "--use_bf16", "fp32", "bf16-true"),
         (LEVELS, "--opt-level O0", "fp16-mixed", "fp32"),
         (BY_WORD, "--precision 16-mixed", "fp32", "fp16-mixed"),
     ],

@@ -49,7 +49,7 @@ def code_declarations(project: Project) -> tuple[Declaration, ...]:
     spans = {(item.path, item.span) for item in followed}
     found = [*_regions(project), *_scalers(project), *_cast_elsewhere(project), *followed]
     for module in modules_with(project, WORDS):
-        told = [*_loads(module), *_options(project, module), *stated_apex(module), *stated_commands(module)]
+        told = [*_loads(module), *_options(project, module), *stated_apex(project, module), *stated_commands(module)]
         told += stated_hooks(module)
         if not is_test(module.path):
             told += [*stated_casts(project, module), *stated_values(project, module)]
@@ -99,7 +99,7 @@ def _regions(project: Project) -> Iterator[Declaration]:
         if item.switched_off:  # beside nothing else it says that a training step computes in float32
             role, regime = "island", "fp32" if regime and document.path in trained else ""
         place = (document.path, document.span(item.node), TORCH, "autocast")
-        yield Declaration(*place, role, shown, regime, condition_of(item))
+        yield Declaration(*place, role, shown, regime, condition_of(project, item))
 
 
 def _chosen(item: Autocast) -> Iterator[Declaration]:

@@ -25,7 +25,7 @@ from ...torch.machine_tests import tells_of_bf16
 from .knobs import Knob, knobs_of
 from .links import sources
 from .numerals import NUMERALS
-from .region_switches import TESTS, condition_of, dtypes_when_on, is_fixed_off, made_if, switches_of
+from .region_switches import TESTS, condition_of, dtypes_when_on, is_fixed_off, made_if, main_switch
 from .setting_reads import is_of_settings, read_of
 from .source import GIVEN, Source, as_number, literal_source
 from .stated_apex import apex_gates, followed_levels
@@ -170,7 +170,7 @@ def _switched(project: Project) -> Iterator[tuple[str, Declaration]]:
     """What switches regions on and off: ``--amp`` of a launch line, where code at the region reads it."""
     gates = [(item, text_of(item.reference)) for item in apex_gates(project)]
     for region, title in (*((item, "autocast") for item in autocasts(project)), *gates):
-        condition = condition_of(region)
+        condition = condition_of(project, region)
         if not condition:
             continue
         values = dtypes_when_on(project, region)
@@ -202,7 +202,7 @@ def _switched(project: Project) -> Iterator[tuple[str, Declaration]]:
 
 def _switching(project: Project, region: Autocast) -> Iterator[tuple[ast.expr, bool, Source]]:
     """What a region's switch reads, whether it is on then, and where that is said: a truth value, or a word for one."""
-    switch = next(switches_of(region), None)
+    switch = main_switch(project, region)
     found = sources(project, region.module, switch.node) if switch is not None else ()
     if switch is not None and not found:
         found = _numbers(project, region.module, switch.node) or tuple(_of_classes(project, region.module, switch.node))

@@ -42,12 +42,30 @@ def switches_of(region: Autocast) -> Iterator[RegionSwitch]:
     """All switches of a region: its ``enabled=``, and the tests around it that speak of precision, inner ones first."""
     if region.enabled_node is not None:
         yield from _switches(region.enabled_node, True)
-    for guard in reversed(guards(region.module, region.node)):
+    yield from _switches_around(region.module, region.node)
+
+
+def _switches_around(module: ModuleNames, node: ast.AST) -> Iterator[RegionSwitch]:
+    for guard in reversed(guards(module, node)):
         for switch in _switches(guard.test, guard.holds):
-            read = read_of(region.module, switch.node)
+            read = read_of(module, switch.node)
             name = switch.node.id if isinstance(switch.node, ast.Name) else read.name if read is not None else ""
             if is_switch(name):
                 yield switch
+
+
+def main_switch(project: Project, region: Autocast) -> RegionSwitch | None:
+    """The innermost switch of a region; of one without any that around every call of its function."""
+    own, module = next(switches_of(region), None), region.module
+    function = module.scope_of(region.node).function.node
+    if own is not None or region.enabled_node is not None or not isinstance(function, FunctionNode):
+        return own
+    callers = callers_of(project, module, function)
+    if not callers.complete or any(site.module is not module for site in callers.sites):
+        return None
+    found = [next(_switches_around(module, site.call), None) for site in callers.sites]
+    is_one = len({item.condition if item is not None else "" for item in found}) == 1
+    return found[0] if is_one else None
 
 
 def is_fixed_off(project: Project, region: Autocast) -> bool:
@@ -126,9 +144,9 @@ def _made_of(
     return made if not others else None
 
 
-def condition_of(region: Autocast) -> str:
+def condition_of(project: Project, region: Autocast) -> str:
     """What the ledger says of the switch of a region; empty for one that is always on."""
-    switch = next(switches_of(region), None)
+    switch = main_switch(project, region)
     if switch is not None:
         return switch.condition
     return f"{ENABLED}{text_of(region.enabled_node)}" if region.enabled_node is not None else ""

@@ -31,6 +31,7 @@ OFF = ("false", "no", "off", "float32", "fp32", "float64", "32")
 
 def regime_of_code(items: Sequence[Declaration]) -> str:
     """The one regime that these declarations state together; ``unknown`` where they do not agree, or leave it open."""
+    items = [item for item in items if not _is_left_out(item, items)]
     regions = {item.regime for item in items if item.role == "compute" and item.regime}
     if regions:
         return regions.pop() if len(regions) == 1 else "unknown"
@@ -92,6 +93,16 @@ def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:
     if steered and not (steered in OF_WEIGHTS and any(item.role == "compute" for item in items)):
         return steered if fixed <= {steered} else "unknown"
     return regime_of_code([item for item in items if not item.feeds] if fixed else items)
+
+
+def _is_left_out(item: Declaration, items: Sequence[Declaration]) -> bool:
+    """Whether weights are cast under an option that is off and that nothing gives: ``if use_bf16: model.to(...)``."""
+    kind, _, test = item.condition.rpartition(" ")
+    if item.role != "weights" or kind != "if" or not test.replace(".", "").isidentifier():
+        return False
+    name = test.rpartition(".")[2]
+    told = [each for each in items if each.key.lstrip("-").replace("-", "_").rpartition(".")[2] == name]
+    return any(each.role == "option" for each in told) and all(each.value.lower() in OFF for each in told)
 
 
 def _dtype(item: Declaration, constants: Mapping[str, str]) -> Dtype | None:

@@ -42,7 +42,7 @@ def _is_apex(module: ModuleNames, call: ast.Call) -> bool:
     return (module.qualified(call.func) or "").startswith("apex.")
 
 
-def stated_apex(module: ModuleNames) -> Iterator[Declaration]:
+def stated_apex(project: Project, module: ModuleNames) -> Iterator[Declaration]:
     """Every call of apex.amp in one module."""
     for name, role in ROLES.items():
         for call in module.calls_by_name.get(name, ()):
@@ -53,7 +53,7 @@ def stated_apex(module: ModuleNames) -> Iterator[Declaration]:
                 known = level is None or isinstance(level, ast.Constant)
                 regime = LEVELS.get("O1" if level is None else str(value), "") if known and role == "compute" else ""
                 place = (module.document.path, span, "apex", f"amp.{name}")
-                yield Declaration(*place, role, str(value), regime, switched_by(_gate(module, call)))
+                yield Declaration(*place, role, str(value), regime, switched_by(project, _gate(module, call)))
 
 
 def stated_hooks(module: ModuleNames) -> Iterator[Declaration]:
