@@ -540,3 +540,33 @@ def test_what_sets_accelerate_up_launches_nothing(tmp_path: Path, line: str, run
     config = 'import lightning\n\nfrom nets import Net\n\nlightning.Trainer(precision="bf16-mixed").fit(Net())\n'
     found = read(tmp_path, {"config.py": config, "go.sh": f"{line}\n"})
     assert sum(run.path == "go.sh" for run in found.runs) == runs
+
+
+@pytest.mark.parametrize(
+    ("given", "regime"),
+    [('CONF="$1"', "bf16-mixed"), ("CONF=conf/other.yaml", "unknown"), ("CONF=$HOME/a.yaml", "unknown")],
+)
+def test_a_configuration_that_the_script_may_be_passed_is_that_of_who_passes_none(
+    given: str, regime: str, tmp_path: Path
+) -> None:
+    script = f'CONF="conf/base.yaml"\nif [ $# -eq 1 ]; then\n    {given}\nfi\npython train.py --conf "$CONF"\n'
+    code = """
+        import argparse
+        import lightning
+        import yaml
+
+
+        class Net(lightning.LightningModule):
+            def training_step(self, batch, index):
+                return batch.sum()
+
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--conf")
+        cfg = yaml.safe_load(open(parser.parse_args().conf))
+        lightning.Trainer(precision=cfg["precision"]).fit(Net())
+    """
+    files = {"train.py": code, "run.sh": script, "conf/base.yaml": "precision: bf16-mixed\nseed: 1\n"}
+    found = read(tmp_path, files)
+    (run,) = (run for run in (*found.runs, *found.elsewhere) if run.path == "run.sh")
+    assert run.regime == regime

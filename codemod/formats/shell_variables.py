@@ -11,6 +11,8 @@ NAMED = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|\(([A-Z
 REFERENCE = re.compile(r"\$(?:\{(\w+)(?:(:?[-=])((?:[^${}]|\$\{\w+\})*))?\}|(\w+))")
 """A variable or argument in a word; in ``${CONFIG:-conf/base.yaml}`` with the sign, and with what stands for it where
 it is not set."""
+PASSED = re.compile(r"\$(?:\d|\{\d\})")
+"""An argument of the script."""
 PLAIN = re.compile(r"[\w./:+,@%=~-]*")
 """What the shell takes as it is written."""
 SETTINGS = (".yaml", ".yml", ".json", ".toml")
@@ -55,8 +57,11 @@ class Variables:
     def assign(self, name: str, at: int, words: Sequence[str], *, plus: bool, extends: bool, sometimes: bool) -> None:
         """A variable gets a value: behind the one it has (``plus``), or with it in it (``extends``).
 
-        ``sometimes``: under a condition. Of several values of which conditions choose one, none is known.
+        ``sometimes``: under a condition. Of several values of which conditions choose one, none is known; but what the
+        script is passed counts only where somebody passes it, as in ``${1:-conf/base.yaml}``.
         """
+        if sometimes and len(words) == 1 and PASSED.fullmatch(words[0]) and self._values.get(name):
+            return
         present = self._values.get(name, ())
         given: tuple[str, ...] | None = tuple(self.filled(words))
         if plus:
