@@ -1047,3 +1047,12 @@ def test_one_of_several_settings_objects_does_not_switch_all_runs_off(tmp_path: 
         "run.sh": "python train.py\n",
     }
     assert [run.regime for run in read(tmp_path, files).runs] == [regime]
+
+
+def test_a_program_with_a_main_function_of_its_own_is_a_run_beside_one_that_takes_its_loop(tmp_path: Path) -> None:
+    main = "\n\ndef main():\n    Loop(None).run()\n\n\nif __name__ == '__main__':\n    main()\n"
+    files = {"loop.py": f"{LOOP}{main}", "other.py": "from loop import Loop\n\nLoop(None).run()\n"}
+    files |= {"run.sh": "python other.py\n"}
+    assert said(read(tmp_path, files).runs) == {"python other.py": "fp16-mixed", "loop.py": "fp16-mixed"}
+    files["other.py"] = "from loop import main\n\nmain()\n"
+    assert said(read(tmp_path / "main", files).runs) == {"python other.py": "fp16-mixed"}

@@ -15,7 +15,7 @@ from ...purpose.computed_names import imported_below, is_below
 from ...purpose.files import is_test, purpose_of
 from ...purpose.imports import importers_of, reached_from
 from ...purpose.training import steps_in, training_modules
-from ...python.names import ModuleNames, attribute_chain, modules_at, modules_with, string_of
+from ...python.names import FunctionNode, ModuleNames, attribute_chain, modules_at, modules_with, string_of
 from ...python.reach import reached
 from ...python.scopes import is_docstring
 from ...source.documents import FileKind
@@ -135,6 +135,14 @@ def uses_step_of(project: Project, script: str, module: ModuleNames) -> bool:
     """Whether a script uses a training step of a module, by the names that it reads."""
     rows = (module.document.span(node).row for node in steps_in(module))
     return any(is_used(project, script, module.document.path, row) for row in rows)
+
+
+def rows_of_main(module: ModuleNames) -> Iterator[int]:
+    """Where the functions and classes of a module stand that it calls when it is started."""
+    guarded = (call for node in module.tree.body if is_main_guard(node) for call in ast.walk(node))
+    names = [call.func.id for call in guarded if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)]
+    bindings = (item for name in names for item in module.module_scope.bindings.get(name, ()))
+    yield from (item.node.lineno for item in bindings if isinstance(item.node, FunctionNode | ast.ClassDef))
 
 
 @memo

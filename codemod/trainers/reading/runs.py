@@ -26,7 +26,7 @@ from .declarations import scopes_of
 from .handed import Launch, handed_in, is_left_out
 from .picked_calls import is_picked_by_word
 from .program_files import LAUNCHING, file_in_code, file_named, files_named, script_of
-from .programs_started import built_by_name, candidates, is_program, modules_of, uses_step_of
+from .programs_started import built_by_name, candidates, is_program, modules_of, rows_of_main, uses_step_of
 from .run_code import is_switched_off, is_used
 from .run_files import (
     RunFile,
@@ -132,9 +132,11 @@ class _Resolver:
                 yield self._script(path)
 
     def _runs(self, script: str, path: str) -> bool:
-        """Whether a program that a launch line starts is this file, or runs the training step in it."""
-        modules = (module for module in self._modules(script) if module.document.path == path)
-        return script == path or any(uses_step_of(self._project, script, module) for module in modules)
+        """Whether a program that a launch line starts is this file, or runs what this does when it is started."""
+        modules = [module for module in self._modules(script) if module.document.path == path]
+        rows = (row for module in modules for row in rows_of_main(module))
+        is_part = any(uses_step_of(self._project, script, module) for module in modules)
+        return script == path or (is_part and all(is_used(self._project, script, path, row) for row in rows))
 
     def _builds_step(self, path: str, trained: Container[ModuleNames]) -> bool:
         known = () if purpose_of(path).is_left_alone else self._configured(path, (), ())
