@@ -1425,3 +1425,43 @@ def test_what_a_run_takes_from_a_registry_holds_it_back(
     report, rows = moved(tmp_path, list(all_rules()), {**REQUIRED, **files})
     assert rows["train.py"].state is (MoveState.WITHDRAWN if is_held else MoveState.MOVED)
     assert bool(report.changes) != is_held
+
+
+LOOP_OF_ITS_OWN = """
+    import torch
+
+
+    def run(cfg, net, optimizer, scaler):
+        for _ in range(4):
+            optimizer.zero_grad()
+            with torch.autocast("cuda", enabled=cfg["amp"]):
+                loss = net(torch.ones(4, 8).cuda()).float().pow(2).mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+"""
+STARTS_THE_LOOP = """
+    import torch
+    import yaml
+    from parts.loop import run
+    from parts.net import Net
+
+
+    def main(cfg):
+        net = Net(cfg["amp"]).cuda()
+        scaler = torch.amp.GradScaler("cuda", enabled=cfg["amp"])
+        run(cfg, net, torch.optim.SGD(net.parameters(), 0.1), scaler)
+
+
+    if __name__ == "__main__":
+        main(yaml.safe_load(open("conf.yaml")))
+"""
+
+
+def test_no_consent_is_asked_for_what_it_would_not_bring_about(tmp_path: Path) -> None:
+    files = {"train.py": STARTS_THE_LOOP, "parts/loop.py": LOOP_OF_ITS_OWN, "conf.yaml": "amp: true\n"}
+    files |= {**REQUIRED, "parts/net.py": NETWORK.replace("REGION", REGION)}
+    report, rows = moved(tmp_path, list(all_rules()), files)
+    assert (report.changes, rows["train.py"].state) == ((), MoveState.WITHDRAWN)
+    assert not any("all the same" in place.message for place in rows["train.py"].why)
+    assert not moved(tmp_path / "unsafe", list(all_rules()), files, unsafe=True)[0].changes

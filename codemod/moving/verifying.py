@@ -43,7 +43,7 @@ CARRIED_OUT = ("compute", "weights", "cast")
 """Roles of what a run does, not of what may be chosen for it."""
 FOLLOWED = ("compute", "option")
 """Roles of what moves in a file that only others start, which alone does not say what runs."""
-ALL_THE_SAME = "--unsafe-fixes moves the run all the same"
+ALL_THE_SAME = "; --unsafe-fixes moves the run all the same"
 CHANGED = "changed, for runs that switch it on"
 ALONE = "{} is {}, and does not move alone: nothing else of this run would"
 UNPROVED = "it could not be proved that the run then computes in {}: no declaration that is read says so"
@@ -120,11 +120,12 @@ def _judged(
         doubted = [*_not_followed(project, after, pair, report.target), *map(_new, overflowing)]
         doubted += _off_target(pair.after or pair.before, report.target) if _is_left_open(pair, applied) else ()
         doubts = tuple(place for place in doubted if (place.path, place.span.row) not in known)
-        held = () if options.unsafe_fixes else doubts
-        more = (place.saying(f"{place.message}; {ALL_THE_SAME}") for place in held)
         loads = float16_weights(after, _run_of(after, pair.after or pair.before), report.target)
-        failed = _failures(pair, report, left, raised, options)
-        failures = (*_not_arrived(pair, report.target, applied), *failed, *behind, *more, *loads)
+        arrived = _not_arrived(pair, report.target, applied)
+        failures = (*arrived, *_failures(pair, report, left, raised, options), *behind, *loads)
+        more = "" if failures else ALL_THE_SAME
+        held = (place.saying(f"{place.message}{more}") for place in doubts)
+        failures = failures if options.unsafe_fixes else (*failures, *held)
     elif others and not apart and pair.regime != pair.before.regime and not has_arrived(pair, report.target):
         failures = tuple(_off_target(pair.after or pair.before, report.target))
     return Verdict(pair, applied, left, others, behind, failures, apart, changed, doubts)
@@ -188,8 +189,8 @@ def _moves(project: Project, pair: Pair, finding: Finding, fix: Fix) -> bool:
     """Whether a fix changes the run: where the finding is, or in another file that the run reads."""
     touched = {edit.path for edit in fix.edits}
     here = not touched.isdisjoint((finding.path, pair.before.path))
-    others = touched - {finding.path, pair.before.path}
-    return (here and _concerns(project, pair, finding)) or not others.isdisjoint(pair.paths)
+    is_elsewhere = not (touched - {finding.path, pair.before.path}).isdisjoint(pair.paths)
+    return is_elsewhere or (here and _concerns(project, pair, finding))
 
 
 def _concerns(project: Project, pair: Pair, finding: Finding) -> bool:
@@ -200,10 +201,10 @@ def _concerns(project: Project, pair: Pair, finding: Finding) -> bool:
     if finding.path in built:
         return True
     modules = () if is_built_config(project, finding.path) else modules
-    places = [(each, node) for each in modules_at(project, [finding.path]) for node in each.of_type(ast.Call)]
-    own = [(each, node) for each, node in places if each.document.span(node) == finding.span]
     if finding.path in modules and not is_used(project, modules[0], finding.path, finding.span.row):
-        return any(may_use(project, modules[0], each, node) for each, node in own)
+        calls = ((each, node) for each in modules_at(project, [finding.path]) for node in each.of_type(ast.Call))
+        here = ((each, node) for each, node in calls if each.document.span(node) == finding.span)
+        return any(may_use(project, modules[0], each, node) for each, node in here)
     return pair.holds(finding) or any(
         pair.says(place.path, place.span.row) for place in finding.evidence if place.message != STAYS
     )
@@ -235,8 +236,8 @@ def _is_of(project: Project, pair: Pair, finding: Finding) -> bool:
 def said(finding: Finding, options: Options) -> str:
     """What is found, and why its fix is not made."""
     _, _, reason = finding.fixes[0].message.partition("; unsafe, as ") if finding.fixes else ("", "", "")
-    is_asked = options.unsafe_fixes or not reason
-    return finding.message if is_asked else f"{finding.message}; needs --unsafe-fixes, as {reason}"
+    needs = f"; needs --unsafe-fixes, as {reason}" if reason and not options.unsafe_fixes else ""
+    return f"{finding.message}{needs}"
 
 
 def has_arrived(pair: Pair, target: Target, applied: Sequence[Fix] = ()) -> bool:
@@ -320,8 +321,7 @@ def _is_apart(project: Project, run: RunReport) -> bool:
 
 def modules_of_run(project: Project, run: RunReport) -> tuple[str, ...]:
     """The modules that a run executes, the one that it starts with first."""
-    found = _run_of(project, run)
-    return found.modules if found is not None else ()
+    return found.modules if (found := _run_of(project, run)) is not None else ()
 
 
 def modules_and_built(project: Project, run: RunReport) -> tuple[tuple[str, ...], tuple[str, ...]]:
