@@ -1384,6 +1384,8 @@ LOADED = {
     "relative": ('importlib.import_module(".%s" % name, "parts")', REGION, True),
     "relative by keyword": ('importlib.import_module(f".{name}", package="parts")', REGION, True),
     "below a package": ('importlib.import_module("parts." + name)', REGION, True),
+    "a dotted name that is located": ('__import__("pydoc").locate(f"parts.{name}")', REGION, True),
+    "a file": ('loaded(importlib.util.spec_from_file_location("net", f"parts/{name}.py"))', REGION, True),
     "a name of which nothing is known": ("importlib.import_module(name)", REGION, True),
     "a dtype by name": ("importlib.import_module(name)", 'torch.autocast("cuda", dtype=torch.float16)', True),
     "the new type": ("importlib.import_module(name)", 'torch.autocast("cuda", dtype=torch.bfloat16)', False),

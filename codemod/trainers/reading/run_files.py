@@ -15,7 +15,7 @@ from ...formats.text import CommandLine
 from ...purpose.computed_names import IMPORTING, imported_below, is_below
 from ...purpose.files import CONFIG_ENDINGS, purpose_of
 from ...purpose.imports import importers_of, reached_from
-from ...python.names import ModuleNames, modules_at, modules_with, names_of, string_of
+from ...python.names import ModuleNames, last_name, modules_at, modules_with, names_of, string_of
 from ...source.facts import fact
 from ...source.module_paths import absolute_module
 from ...source.project import Project
@@ -31,6 +31,8 @@ BASES = ("_base_", "_BASE_")
 """Keys and variables that name the files which a configuration builds on."""
 HALF_WORDS = ("autocast", "float16", "half")
 """A file without any of these asks for no 16 bits."""
+OF_A_PLACE = ("locate", "spec_from_file_location", "SourceFileLoader")
+"""Functions that import what a dotted name, or the place of a file, leads to."""
 MAX_BASES = 20
 MAX_NAME = 300
 """Characters of a string that can name a file."""
@@ -152,11 +154,13 @@ def modules_imported_by_name(project: Project, modules: frozenset[str]) -> tuple
     what its configurations name under keys of its own. Where neither is seen, all that no statement imports.
     """
     program = [*modules_at(project, sorted(modules))]
-    calls = [(module, call) for module in program for name in IMPORTING for call in module.calls_by_name.get(name, ())]
+    names = (*IMPORTING, *OF_A_PLACE)
+    calls = [(module, call) for module in program for name in names for call in module.calls_by_name.get(name, ())]
     if not calls:
         return ()
     computed = [each for each in calls if each[1].args and string_of(each[1].args[0]) is None]
-    prefixes = dict.fromkeys(imported_below(*each) for each in computed)
+    placed = [each for each in calls if last_name(each[1].func) in OF_A_PLACE and each not in computed]
+    prefixes = dict.fromkeys([*(imported_below(*each) for each in computed), *("" for _ in placed)])
     near = (path for path in project.paths if path.endswith(".py") and any(is_below(path, each) for each in prefixes))
     below = reached_from(project, modules_at(project, near), MAX_CLASSES)
     files = (path for path in project.paths if path.endswith(CONFIG_ENDINGS))
