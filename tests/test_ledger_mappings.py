@@ -263,3 +263,18 @@ engine.step()
 def test_a_key_of_a_dictionary_has_the_value_of_its_launch_line(flag: str, regime: str, tmp_path: Path) -> None:
     runs = read(tmp_path, {"train.py": HELD, "run.sh": f"deepspeed train.py{flag}\n"}).runs
     assert [(run.path, run.regime) for run in runs] == [("run.sh", regime)]
+
+
+@pytest.mark.parametrize(
+    ("line", "regime"),
+    [('dtype="float16", accumulative_counts=2', "fp16-mixed"), ("accumulative_counts=2", "bf16-mixed")],
+)
+def test_a_configuration_updates_the_one_that_it_builds_on(line: str, regime: str, tmp_path: Path) -> None:
+    files = {
+        "conf/base.py": 'optim_wrapper = dict(type="AmpOptimWrapper", dtype="bfloat16", optimizer=dict(type="SGD"))\n',
+        "conf/top.py": "from mmengine.config import read_base\n\nwith read_base():\n    from .base import *\n\n"
+        f"optim_wrapper.update({line})\n",
+    }
+    ledger = read(tmp_path, files)
+    runs = [run for run in (*ledger.runs, *ledger.elsewhere) if run.path == "conf/top.py"]
+    assert [run.regime for run in runs] == [regime]
