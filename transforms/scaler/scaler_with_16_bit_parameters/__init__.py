@@ -42,8 +42,10 @@ from collections.abc import Iterator
 
 from ....codemod.half.half_weights import SteppedWeights, models_of_optimizer, stepped_weights, weights_of_optimizer
 from ....codemod.model import Edit, Finding, Fix, Place, Rule
+from ....codemod.purpose.given import may_be_on
+from ....codemod.python.callers import callers_of
 from ....codemod.python.creations import only_call
-from ....codemod.python.names import ModuleNames, modules_with
+from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
 from ....codemod.python.paths import Facts, Guard, guard_facts, position
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
@@ -51,6 +53,7 @@ from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.live_pipelines import LivePipeline, live_pipelines
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
+from ....codemod.torch.steps_by_calls import steps_by_calls
 from .scaled_trainers import scaled_parts
 
 ERROR = "'Attempting to unscale FP16 gradients'"
@@ -68,7 +71,8 @@ def _read(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
         if not _can_be_on(scaler) or scaler.kind != "direct" or scaler.uses_of("private"):
             continue
-        for step in steps_of(scaler):
+        by_calls = steps_by_calls(project, scaler) if _is_one(project, scaler) and may_be_on(project, scaler) else ()
+        for step in (*steps_of(scaler), *by_calls):
             for call in step.of("step")[:1]:
                 optimizer, known = step.optimizer(call), _known(step, call)
                 half = stepped_weights(project, step.module, optimizer, FP16, known) if optimizer is not None else None
@@ -80,6 +84,12 @@ def _read(project: Project) -> Iterator[Finding]:
         yield rule.at(scaled.change.module, scaled.change.node, _message(scaled.name, scaled.why), scaled.places)
     for pipeline in live_pipelines(project):
         yield _halved_pipeline(pipeline)
+
+
+def _is_one(project: Project, scaler: Scaler) -> bool:
+    """Whether the function that makes it is called once: of several objects that hold one, some may be off."""
+    function = scaler.module.scope_of(scaler.call).function.node
+    return not isinstance(function, FunctionNode) or len(callers_of(project, scaler.module, function).sites) == 1
 
 
 def _can_be_on(scaler: Scaler) -> bool:
