@@ -1467,3 +1467,12 @@ def test_no_consent_is_asked_for_what_it_would_not_bring_about(tmp_path: Path) -
     assert (report.changes, rows["train.py"].state) == ((), MoveState.WITHDRAWN)
     assert not any("all the same" in place.message for place in rows["train.py"].why)
     assert not moved(tmp_path / "unsafe", list(all_rules()), files, unsafe=True)[0].changes
+
+
+@pytest.mark.parametrize(("read", "after"), [("= lowered", "fp32"), ("= True", "fp16-mixed")])
+def test_a_run_is_float32_where_each_of_its_regions_is_switched_off(read: str, after: str, tmp_path: Path) -> None:
+    files = {"train.py": STARTS_THE_LOOP, "parts/loop.py": LOOP_OF_ITS_OWN, "conf.yaml": "amp: true\n"}
+    files |= {**REQUIRED, "parts/net.py": NETWORK.replace("REGION", REGION).replace("= lowered", read)}
+    report, rows = moved(tmp_path, list(all_rules()), files, "fp32")
+    assert (rows["train.py"].before, rows["train.py"].after) == ("fp16-mixed", after)
+    assert paths_changed(report) == ({"conf.yaml"} if after == "fp32" else set())

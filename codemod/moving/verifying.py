@@ -245,7 +245,6 @@ def has_arrived(pair: Pair, target: Target, applied: Sequence[Fix] = ()) -> bool
 
     What was moved in files that nothing is seen to read is not said of the run, and casts decide nothing.
     """
-    was_moved = bool(applied)
     if target.regime == OF_THE_MACHINE or pair.regime == target.regime:
         return True
     said = [entry.declaration for entry in pair.entries if entry.declaration.regime]
@@ -253,9 +252,10 @@ def has_arrived(pair: Pair, target: Target, applied: Sequence[Fix] = ()) -> bool
     if pair.regime == UNKNOWN:
         was_open = pair.before.regime == UNKNOWN and (_says_all(pair, target) or not _is_left_open(pair, applied))
         return was_open or (target.regime == FP32 and asked.keys() <= {FP32})
-    if was_moved and target.regime == FP32 and all(item.condition for item in said):
+    off = {item.condition for item in said if item.regime == target.regime}
+    if applied and target.regime == FP32 and all(item.condition and item.condition in off for item in said):
         return True  # regions that a switch opens: that it is off now is what was written
-    if was_moved and pair.regime.endswith("-true"):
+    if applied and pair.regime.endswith("-true"):
         return False
     # A region in plain code is called mixed whatever its weights are.
     return FAMILIES[pair.regime] == FAMILIES[target.regime] and set(asked.values()) <= {TORCH}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ...model import Span
 from ...purpose.switches import is_set
 from ...python.callers import callers_of
 from ...python.names import FunctionNode, ModuleNames
@@ -14,7 +15,7 @@ from ...python.paths import guards
 from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Bound, Step
 from ...source.project import Project
-from ...torch.autocast import Autocast, dtype_scenarios
+from ...torch.autocast import Autocast, autocasts, dtype_scenarios
 from ...torch.dtype_values import constants_of
 from ...torch.dtypes import FP32, Constant, Scenario
 from .links import sources, unfollowed_argument
@@ -148,8 +149,25 @@ def condition_of(project: Project, region: Autocast) -> str:
     """What the ledger says of the switch of a region; empty for one that is always on."""
     switch = main_switch(project, region)
     if switch is not None:
-        return switch.condition
+        return project.fact(_first_names).get(_leads_to(project, region.module, switch), switch.condition)
     return f"{ENABLED}{text_of(region.enabled_node)}" if region.enabled_node is not None else ""
+
+
+def _leads_to(project: Project, module: ModuleNames, switch: RegionSwitch) -> frozenset[tuple[str, Span, bool]]:
+    """The places that set a switch, each with whether the region is on then."""
+    found = sources(project, module, switch.node)
+    return frozenset((item.path, item.span, item.value is switch.opens) for item in found)
+
+
+def _first_names(project: Project) -> Mapping[frozenset[tuple[str, Span, bool]], str]:
+    """What the first region calls a switch that several read by other names: ``self.amp`` of ``cfg.amp``."""
+    found: dict[frozenset[tuple[str, Span, bool]], str] = {}
+    for region in autocasts(project):
+        switch = main_switch(project, region)
+        places = _leads_to(project, region.module, switch) if switch is not None else frozenset()
+        if switch is not None and places:
+            found.setdefault(places, switch.condition)
+    return found
 
 
 def _switches(node: ast.expr, opens: bool) -> Iterator[RegionSwitch]:
