@@ -252,8 +252,8 @@ def has_arrived(pair: Pair, target: Target, applied: Sequence[Fix] = ()) -> bool
     if pair.regime == UNKNOWN:
         was_open = pair.before.regime == UNKNOWN and (_says_all(pair, target) or not _is_left_open(pair, applied))
         return was_open or (target.regime == FP32 and asked.keys() <= {FP32})
-    off = {item.condition for item in said if item.regime == target.regime}
-    if applied and target.regime == FP32 and all(item.condition and item.condition in off for item in said):
+    off = {item.condition for item in said if item.regime == target.regime or not pair.is_run} - {""}
+    if applied and target.regime == FP32 and all(item.condition in off for item in said):
         return True  # regions that a switch opens: that it is off now is what was written
     if applied and pair.regime.endswith("-true"):
         return False
