@@ -236,8 +236,7 @@ def _is_of(project: Project, pair: Pair, finding: Finding) -> bool:
 def said(finding: Finding, options: Options) -> str:
     """What is found, and why its fix is not made."""
     _, _, reason = finding.fixes[0].message.partition("; unsafe, as ") if finding.fixes else ("", "", "")
-    needs = f"; needs --unsafe-fixes, as {reason}" if reason and not options.unsafe_fixes else ""
-    return f"{finding.message}{needs}"
+    return finding.message + (f"; needs --unsafe-fixes, as {reason}" if reason and not options.unsafe_fixes else "")
 
 
 def has_arrived(pair: Pair, target: Target, applied: Sequence[Fix] = ()) -> bool:
@@ -252,13 +251,14 @@ def has_arrived(pair: Pair, target: Target, applied: Sequence[Fix] = ()) -> bool
     if pair.regime == UNKNOWN:
         was_open = pair.before.regime == UNKNOWN and (_says_all(pair, target) or not _is_left_open(pair, applied))
         return was_open or (target.regime == FP32 and asked.keys() <= {FP32})
-    off = {item.condition for item in said if item.regime == target.regime or not pair.is_run} - {""}
-    if applied and target.regime == FP32 and all(item.condition in off for item in said):
+    switches = {item.condition for item in said}
+    off = {item.condition for item in said if item.regime == FP32 and pair.is_run} or switches
+    if applied and target.regime == FP32 and switches <= off - {""}:
         return True  # regions that a switch opens: that it is off now is what was written
     if applied and pair.regime.endswith("-true"):
         return False
-    # A region in plain code is called mixed whatever its weights are.
-    return FAMILIES[pair.regime] == FAMILIES[target.regime] and set(asked.values()) <= {TORCH}
+    is_alike = FAMILIES[pair.regime] == FAMILIES[target.regime]  # plain code is called mixed whatever its weights are
+    return is_alike and set(asked.values()) <= {TORCH}
 
 
 def _says_all(pair: Pair, target: Target) -> bool:
