@@ -18,6 +18,35 @@ TOP = """
     scaler = torch.amp.GradScaler("cuda")
     REST
 """
+MODELS = """
+    from typing import NamedTuple
+
+    import torch
+    from torch import nn
+
+
+    class Batch(NamedTuple):
+        out: torch.Tensor
+        loss: torch.Tensor
+
+
+    class Base:
+        pass
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x, y):
+            out = self.layer(x)
+            return out, nn.functional.mse_loss(out, y)
+
+
+    def build():
+        return Net()
+"""
 STEP = """
     def step(model, x, y, opt):
         with torch.autocast("cuda", dtype=torch.float16):
@@ -70,7 +99,6 @@ def filled(text: str, **words: str) -> str:
 
 ARRAYS = {
     "of what the function returns": filled(STEP, return_="return out", helper="", read="print(got.cpu().numpy())"),
-    "of a field of it": filled(STEP, return_="return Batch(out, loss)", helper="", read="got.out.cpu().numpy()"),
     "of an entry of it": filled(STEP, return_='return {"out": out}', helper="", read='np.asarray(got["out"].cpu())'),
     "in a function that is passed it": filled(
         STEP, return_="return {0: out}", helper=AS_ARRAY, read="print([to_numpy(v) for v in got.values()])"
@@ -87,6 +115,9 @@ ARRAYS = {
     "in a class above": filled(LOOP + METHOD, looped="print(self.step(x, y).cpu().numpy())", owner="Loop", read="pass"),
 }
 NO_ARRAYS = {
+    "a field of a known class, which moves to float32 first": filled(
+        STEP, return_="return Batch(out, loss)", helper="", read="got.out.cpu().numpy()"
+    ),
     "a number": filled(STEP, return_="return loss", helper="", read="print(np.array([got.item()]))"),
     "float32 by a library": filled(
         STEP, return_="return out", helper="import matplotlib.pyplot as plt\n", read="plt.imshow(got.float().cpu())"
@@ -106,7 +137,8 @@ NO_ARRAYS = {
     ids=[*ARRAYS, *NO_ARRAYS],
 )
 def test_an_array_of_what_a_region_computes_needs_leave(code: str, is_safe: bool, tmp_path: Path) -> None:
-    report, _ = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": "torch>=2.4\n"}, "bf16-mixed")
+    files = {"train.py": code, "somewhere.py": MODELS, "requirements.txt": "torch>=2.4\n"}
+    report, _ = moved(tmp_path, all_rules(), files, "bf16-mixed")
     assert bool(report.changes) == is_safe
 
 
@@ -159,7 +191,17 @@ def test_an_array_that_is_bfloat16_in_one_arm_only_needs_leave(other: str, is_re
 STEPS = """
     import lightning
     import torch
-    from somewhere import build
+    from torch import nn
+
+
+    class Inner(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, batch):
+            out = self.layer(batch["image"])
+            return {"image": out, "loss": out.mean()}
 
 
     class Base(lightning.LightningModule):
@@ -170,7 +212,7 @@ STEPS = """
     class Net(Base):
         def __init__(self):
             super().__init__()
-            self.net = build()
+            self.net = Inner()
 
         def training_step(self, batch, index):
             return self.net(batch)["loss"]

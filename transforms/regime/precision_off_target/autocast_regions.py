@@ -27,7 +27,7 @@ from .demanded_halves import demanded_half
 from .half_kernels import half_only_kernel
 from .losses_of_models import OF_MODEL, computes_scaled_loss
 from .spelling import argument_set, replaced
-from .switches import Switch, half_asked_by, is_for_half_only, switches_of, undecided
+from .switches import Switch, chosen_besides, half_asked_by, is_for_half_only, switches_of, undecided
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
 from .training_scalers import WITH_SCALER, doubted_scaling, is_left_unscaled, with_scaler
 from .unknown_arrays import misfit
@@ -239,7 +239,7 @@ def _to_float32(project: Project, region: TrainingRegion) -> Iterator[Move]:
         return
     switches = [switch for switch in switches_of(project, region.autocast) if switch.sources]
     if switches:
-        yield from _switched_off(region, switches)
+        yield from _switched_off(project, region, switches)
     elif not region.is_alternative and FP32 not in region.values and region.autocast.call is not None:
         document = region.module.document
         if is_for_half_only(project, region.autocast):
@@ -251,7 +251,7 @@ def _to_float32(project: Project, region: TrainingRegion) -> Iterator[Move]:
         yield Move(document.path, document.span(region.autocast.node), message, effect, (edit,), unproved=open_one)
 
 
-def _switched_off(region: TrainingRegion, switches: list[Switch]) -> Iterator[Move]:
+def _switched_off(project: Project, region: TrainingRegion, switches: list[Switch]) -> Iterator[Move]:
     if any(switch.is_off_by_default for switch in switches):
         return
     for switch in switches:
@@ -264,7 +264,8 @@ def _switched_off(region: TrainingRegion, switches: list[Switch]) -> Iterator[Mo
             except EditRefused as refusal:
                 message, edits = f"{message}: it has to be switched off by hand ({refusal})", ()
             effect = f"switch it off; {EFFECTS['fp32']}"
-            yield Move(source.path, source.span, message, effect, edits, evidence, picked)
+            unproved = picked or chosen_besides(project, source.key)
+            yield Move(source.path, source.span, message, effect, edits, evidence, unproved)
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
