@@ -177,8 +177,15 @@ def _switches(node: ast.expr, opens: bool) -> Iterator[RegionSwitch]:
     elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And if opens else ast.Or):
         for value in node.values:
             yield from _switches(value, opens)
+    elif isinstance(node, ast.IfExp) and _arms(node) in ((True, False), (False, True)):
+        yield from _switches(node.test, opens == _arms(node)[0])
     elif isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         yield RegionSwitch(node, opens)
+
+
+def _arms(node: ast.IfExp) -> tuple[object, object]:
+    """``True if args.amp else False``: what the two arms are, where they are written down."""
+    return getattr(node.body, "value", None), getattr(node.orelse, "value", None)
 
 
 Test: TypeAlias = "tuple[ModuleNames, ast.Compare] | None"

@@ -46,8 +46,8 @@ class Switch:
 
     @property
     def is_picked(self) -> bool:
-        """Whether the code gives it both values itself: ``amp = True`` in one branch, ``amp = False`` in another."""
-        return {True, False} <= {item.value for item in self.sources if item.kind == "constant"}
+        """Whether the code gives it both values itself: ``amp = True`` in one branch, or call, and False in another."""
+        return {True, False} <= {item.value for item in self.sources if item.kind in ("constant", "argument")}
 
     @property
     def on(self) -> tuple[Source, ...]:
