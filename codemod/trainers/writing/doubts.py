@@ -11,9 +11,12 @@ from ...formats.shell_variables import REFERENCE, variable_of
 from ...formats.text import CommandLine
 from ...purpose.files import CONFIG_ENDINGS
 from ...purpose.imports import connected_modules, reached_from
+from ...purpose.targets import compute_dtype
+from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.api import IN_8_BITS, LOAD_KEYS, QUANTIZING
 from ...torch.dtypes import FP32, HALVES, as_dtype
+from ..reading.configs import config_files
 from ..reading.declarations import scopes_of
 from ..reading.handed import handed_to
 from ..reading.known_readers import HANDED_FILES, reader_is_known
@@ -38,6 +41,7 @@ MAX_MODULES = 200
 VALUE = r"""(?:\([^)]*|"[^"]*|'[^']*|(?:\\\r?\n|[^\n])*)"""
 """What a shell gives a variable: a list, a string, or the rest of the line."""
 CODE = (".py", ".ipynb")
+DATA = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
 GIVEN = re.compile(r"\s*(?:export\s+|readonly\s+|local\s+)?(\w+)=")
 TESTING = re.compile(r"(?:^|[\s;&|])(?:case|test|\[\[?)\s|\s(?:==|!=)\s")
 """How a line of a shell gives a variable a value, and how it tests one."""
@@ -68,6 +72,8 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
         return f"{name}, which {scope.path} is based on, is not seen here and may need kernels of float16"
     for name in _strays(project, scope, target):
         return f"{name}, which nothing here is known to read, may be this run's and states another precision"
+    for name in _unfollowed_words(project, scope, target):
+        return f"{name}, and nothing here is known to read it"
     given = next(_quantizing(scope.command), "") if scope.command is not None else ""
     quantized = given or _loaded_in_few_bits(project, scope)
     if quantized:
@@ -193,6 +199,22 @@ def _strays(project: Project, scope: Scope, target: str) -> Iterator[str]:
             is_file = item.kind == "file" and item.framework.id == "deepspeed"
             if is_file and item.regime not in (None, "fp32", target) and not reader_is_known(project, item):
                 yield item.path
+
+
+def _unfollowed_words(project: Project, scope: Scope, target: str) -> Iterator[str]:
+    """What configurations say of a 16-bit dtype beside an engine that casts no input: data may be made in it."""
+    if (
+        scope.kind != "file"
+        or scope.framework.id != "deepspeed"
+        or any(run.command for run in runs_with(project, scope))
+    ):
+        return
+    stated = {item.path for item in scopes_of(project)}
+    others = [dtype for dtype in HALVES if dtype != compute_dtype(target)]
+    for config in config_files(project, [dtype.name for dtype in others], DATA):
+        for entry in config.text.entries if config.document.path not in stated else ():
+            if as_dtype(entry.value) in others:
+                yield f"{config.document.path}:{config.span(entry).row} {entry.name} is {entry.value}"
 
 
 def _missing(project: Project, scope: Scope, command: CommandLine) -> Iterator[str]:
