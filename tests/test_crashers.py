@@ -82,7 +82,7 @@ def test_damage_follows_the_seed() -> None:
 # --- a little fuzzing, always the same --------------------------------------------------------------------------------
 
 RUNS = dict.fromkeys((name for name in READERS if name.startswith("run-")), 6)
-ROUNDS = {"format-shell": 8, "format-makefile": 15, "journal": 40, **RUNS}
+ROUNDS = {"format-shell": 8, "format-makefile": 15, "journal": 40, "settings": 80, **RUNS}
 """Of the slow ones, and of one that refuses almost everything."""
 PROJECTS = 60 if NIGHTLY else 15
 

@@ -86,7 +86,6 @@ SILENT = {
     "adapter": script(
         "model = Net.from_pretrained('x', torch_dtype=torch.float16)\nmodel = get_peft_model(model, config)"
     ),
-    "adapter added": script("model = Net.from_pretrained('x', torch_dtype=torch.float16)\nmodel.add_adapter(config)"),
     "upcast": script("model = Net.from_pretrained('x', torch_dtype=torch.float16)\ncast_training_params(model)"),
     "quantized": script("model = Net.from_pretrained('x', torch_dtype=torch.float16, load_in_8bit=True)"),
     "other parameters": script(WRONG["half"], "torch.optim.SGD(adapter.parameters())"),
@@ -101,8 +100,10 @@ def test_stays_silent_too(name: str, tmp_path: Path) -> None:
     assert findings(RULE, tmp_path, SILENT[name]) == ()
 
 
-def test_loaded_in_half(tmp_path: Path) -> None:
-    assert len(findings(RULE, tmp_path, script("model = Net.from_pretrained('x', torch_dtype=torch.float16)"))) == 1
+@pytest.mark.parametrize("adapters", ["", "\nmodel.add_adapter(config)"])
+def test_loaded_in_half(adapters: str, tmp_path: Path) -> None:
+    code = f"model = Net.from_pretrained('x', torch_dtype=torch.float16){adapters}"
+    assert len(findings(RULE, tmp_path, script(code))) == 1
 
 
 ACCELERATE = """
