@@ -131,7 +131,7 @@ def test_what_states_nothing_is_not(before: str, tmp_path: Path) -> None:
     assert (runs["train.py"].state, runs["train.py"].still) == (MoveState.MOVED, ())
 
 
-def test_files_that_nothing_is_seen_to_read_are_counted_and_named(tmp_path: Path) -> None:
+def test_files_that_nothing_is_seen_to_read_wait_for_leave(tmp_path: Path) -> None:
     reads = """
         import json
         import sys
@@ -146,12 +146,12 @@ def test_files_that_nothing_is_seen_to_read_are_counted_and_named(tmp_path: Path
     files = {"train.py": reads, "one.json": setting, "two.json": setting, "requirements.txt": PINS}
     _, runs = moved(tmp_path, all_rules(), files)
     assert {path: each.state for path, each in runs.items() if path.endswith("json")} == {
-        "one.json": MoveState.LOOSE,
-        "two.json": MoveState.LOOSE,
+        "one.json": MoveState.LEFT,
+        "two.json": MoveState.LEFT,
     }
     said = closing(runs, "bf16-mixed")
-    assert "one.json:1 still says float16: mixed_precision is fp16" in said
-    assert "2 that nothing is seen to read" in said
+    assert "needs --unsafe-fixes, as nothing is seen to read this file" in said
+    assert "3 runs: 3 left" in said
 
 
 def test_the_accelerator_branch_of_a_choice_by_a_device_moves(tmp_path: Path) -> None:

@@ -18,7 +18,17 @@ from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.dtypes import TENSOR_TYPES
 from .stated_casts import stated_tensors
-from .stated_words import is_precision_word, is_switch, role_of, says_half, speaks, stated_by, text_of, writes_dtype
+from .stated_words import (
+    is_precision_word,
+    is_switch,
+    may_be_word,
+    role_of,
+    says_half,
+    speaks,
+    stated_by,
+    text_of,
+    writes_dtype,
+)
 
 NUMERIC = ("torch", "numpy", "jax", "tensorflow", "cupy", "pandas", "np", "jnp")
 """Packages whose functions take the dtype of what they compute."""
@@ -194,7 +204,8 @@ def _entries(module: ModuleNames, node: ast.Dict) -> Iterator[Declaration]:
         if is_switch(name) and isinstance(item, ast.Dict):
             yield from _section(module, name, item)
             continue
-        if is_switch(name) and (writes_dtype(module, item) or is_precision_word(string_of(item) or "")):
+        is_plain = is_switch(name) and not may_be_word(name)
+        if is_plain and (writes_dtype(module, item) or is_precision_word(string_of(item) or "")):
             continue  # ``{"fp16": torch.float16}``, ``{"fp16": "16-mixed"}`` are tables to look words up in
         if says_half(module, item, switch=is_switch(name)):
             yield _told(module, item, name, "entry", stated_by(module, item, switch=is_switch(name)) or "")

@@ -42,9 +42,14 @@ def role_of(name: str, role: str) -> str:
 def is_switch(name: str) -> bool:
     """Whether a name is that of something to turn on and off."""
     words = _words(name)
-    if quantizes(name) or words >= {"mixed", "precision"}:
+    if quantizes(name) or may_be_word(name):
         return True
     return any(word in words for word in SWITCHING) and NAMING.isdisjoint(words) and ABLE.isdisjoint(words)
+
+
+def may_be_word(name: str) -> bool:
+    """Whether what stands under a name is on or off, or a word: ``mixed_precision: true``, or ``bf16``."""
+    return _words(name) >= {"mixed", "precision"}
 
 
 def _words(name: str) -> frozenset[str]:
