@@ -150,8 +150,9 @@ def _by_default(project: Project, module: ModuleNames, named: Collection[str]) -
     """Regions that compute in the other type because they name none."""
     for region in autocasts_in(project, module):
         values = [item.value for item in dtype_scenarios(project, region)] if region.dtype_node is None else []
-        if not region.switched_off and any(isinstance(item, Dtype) and item.name in named for item in values):
-            yield module.place(region.node, f"still says {next(iter(named))}: {_around(module, region.node)}")
+        other = next((item.name for item in values if isinstance(item, Dtype) and item.name in named), None)
+        if other is not None and not region.switched_off:
+            yield module.place(region.node, f"still says {other}: {_around(module, region.node)}")
 
 
 def _dtypes_of(module: ModuleNames) -> Mapping[ast.expr, str]:
