@@ -13,6 +13,8 @@ from ....codemod.source.project import Project
 from ....codemod.torch.scalers import scalers
 from ....codemod.trainers.reading.declarations import scopes_of
 
+TRAINERS = ("accelerate", "lightning", "hf_trainer", "trl")
+"""Trainers whose scaler works where their own methods differentiate."""
 CLIPS = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_")
 BY_HAND = ("torch.autograd.grad", "torch.autograd.backward", "torch.optim.LBFGS")
 """What differentiates beside the trainer; and an optimizer that no scaler steps."""
@@ -24,19 +26,10 @@ UNSCALED_BY_THEN = ("on_before_optimizer_step", "configure_gradient_clipping", "
 def gradients_by_hand(project: Project, behind: tuple[ModuleNames, ...]) -> Place | None:
     """Where a run whose trainer scales the loss in float16 differentiates, or handles gradients, past that trainer."""
     paths = {module.path for module in behind}
-    if not any(
-        scope.path in paths and scope.kind != "file" for scope in scopes_of(project) if _scales(scope.framework)
-    ):
+    scaled = (scope for scope in scopes_of(project) if scope.framework.scales_loss and scope.framework.id in TRAINERS)
+    if not any(scope.path in paths and scope.kind != "file" for scope in scaled):
         return None
     return next((place for module in behind for place in _by_hand(project, module)), None)
-
-
-def _scales(framework: object) -> bool:
-    return getattr(framework, "scales_loss", False) and getattr(framework, "id", "") in TRAINERS
-
-
-TRAINERS = ("accelerate", "lightning", "hf_trainer", "trl")
-"""Trainers whose scaler works where their own methods differentiate."""
 
 
 def _by_hand(project: Project, module: ModuleNames) -> Iterator[Place]:

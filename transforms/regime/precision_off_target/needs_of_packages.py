@@ -28,8 +28,8 @@ LOADING = (
 """How functions are called that give a model with weights, in whichever dtype they are saved."""
 OF_TENSORS = frozenset({
     "accelerate", "adapters", "beartype", "bitsandbytes", "catalyst", "colossalai", "composer", "datasets",
-    "deepspeed", "detectron2", "diffusers", "efficientnet_pytorch", "einops", "ema_pytorch", "entmax", "espnet2",
-    "evaluate", "fairscale", "fairseq", "flash_attn", "fvcore", "huggingface_hub", "ignite", "iopath", "jaxtyping",
+    "deepspeed", "diffusers", "efficientnet_pytorch", "einops", "ema_pytorch", "entmax", "espnet2",
+    "evaluate", "fairscale", "flash_attn", "fvcore", "huggingface_hub", "ignite", "iopath", "jaxtyping",
     "kornia", "liger_kernel", "lightning", "lightning_fabric", "lion_pytorch", "llmtuner", "lpips", "megatron",
     "MinkowskiEngine", "mmaction", "mmcls", "mmcv", "mmdet", "mmengine", "mmpose", "mmpretrain", "mmseg", "monai",
     "nemo", "opacus", "open_clip", "optimum", "peft", "pretrainedmodels", "prodigyopt", "pytorch_lightning",
@@ -39,7 +39,10 @@ OF_TENSORS = frozenset({
     "torchaudio", "torchdata", "torchinfo", "torchmetrics", "torchsparse", "torchtext", "torchtyping",
     "torchvision", "transformers", "trl", "typeguard", "unsloth", "x_transformers", "xformers",
 })  # fmt: skip
-"""Packages that compute with tensors of each dtype as torch does, or of whose kernels more is said elsewhere."""
+"""Packages that compute with tensors of each dtype as torch does, or of whose kernels more is said elsewhere.
+
+Not those whose compiled kernels know float32 and float16 only: detectron2's, fairseq's.
+"""
 OF_OTHER_THINGS = frozenset({
     "absl", "addict", "aim", "albumentations", "attr", "attrs", "av", "clearml", "click", "codecarbon", "colorama",
     "comet_ml", "configargparse", "cv2", "dacite", "decord", "dotenv", "easydict", "fire", "fsspec", "ftfy",
