@@ -187,7 +187,9 @@ def _under_autocast(project: Project, scaler: Scaler, regime: Regime) -> Finding
     if regime.own_condition is not None:
         message = "GradScaler is switched on for bfloat16, which needs no loss scaling"
     elif regime.verdict == "always-bf16":
-        message = "GradScaler is active although the training step always computes in bfloat16"
+        is_switched = any(region.autocast.enabled_node is not None for region in regime.regions)
+        how = "never computes in float16" if is_switched else "always computes in bfloat16"
+        message = f"GradScaler is active although the training step {how}"
     else:
         message = "GradScaler stays active when the run chooses bfloat16"
     clip = next(scaled_clips(project, scaler), None)
