@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from ...outcome import Declaration
 from ...source.project import Project
+from ..parsers.programs import interface_of
 from .opened_files import Started, left_to_file
+from .program_files import file_named
 from .run_files import reads_python_file
 from .run_members import Member, Run
 from .run_settings import strongest_switches
@@ -60,4 +62,14 @@ def is_left(project: Project, run: Run) -> bool:
     is_known = any(member.scope.is_of_module or member.scope.kind == "file" for member in run.members)
     if not is_known and reads_python_file(project, run.modules):
         return True
+    if any(_names_missing_file(project, path) for path in run.modules[:1]):
+        return True
     return any(item.left_to or item.without for member in run.members for item in member.effective_handed)
+
+
+def _names_missing_file(project: Project, script: str) -> bool:
+    """``parser.parse_json_file("args.json")`` of a trainer's arguments, and the project holds no such file."""
+    interface = interface_of(project, script)
+    if interface is None or not interface.frameworks:
+        return False
+    return any(file_named(project, script, name) is None for name in interface.files)
