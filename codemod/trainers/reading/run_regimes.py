@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from ...outcome import Declaration
 from ...purpose.files import is_test
 from ...source.project import Project
-from ...torch.dtypes import TRUE, Dtype, as_dtype
+from ...torch.dtypes import FP32, TRUE, Dtype, as_dtype
 from .followed import BY_MACHINE, NOT_GIVEN, OR_FLOAT32
 from .loaded_files import serves_inference
 from .programs_started import is_program
@@ -63,6 +63,11 @@ def _is_off(item: Declaration) -> bool:
     return item.regime == "fp32" or item.value.strip("'\"").lower() in OFF
 
 
+def _names_float32(item: Declaration) -> bool:
+    """Whether an option is a word for a dtype, as regions in 16 bits have one: its default is a choice."""
+    return as_dtype(item.value.strip("'\"")) == FP32
+
+
 def otherwise(run: Run, items: Sequence[Declaration], regime: str) -> tuple[str, str]:
     """What a program runs by default, where ``regime`` is not it, and what else it can run.
 
@@ -85,8 +90,8 @@ def otherwise(run: Run, items: Sequence[Declaration], regime: str) -> tuple[str,
 def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:
     """The same for a run: of settings that are followed the strongest count, if what is fixed does not differ."""
     off = off_by(run, items)
-    if off and (run.command is not None or any(item.role != "option" for item in off)):
-        return "fp32"  # of a program that no launch line starts a read-me may tell to pass the option
+    if off and (run.command is not None or any(item.role != "option" or _names_float32(item) for item in off)):
+        return "fp32"  # of a program that no launch line starts a read-me may tell to pass a switch
     items = [item for item in items if item.value != NOT_GIVEN]
     steered = regime_of_settings(run, items)
     fixed = {item.regime for item in items if item.role == "compute" and item.regime and not item.feeds}

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 
 from ....codemod.model import Place
 from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.options import options_read
 from ....codemod.python.reach import reached
 from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
@@ -35,7 +36,7 @@ def demanded_half(project: Project, region: Autocast) -> Place | None:
         for node in ast.walk(part):
             if isinstance(node, ast.Assert | ast.If) and _refuses(node) and _asks(module, node.test):
                 return module.place(node.test, f"{ast.unparse(node.test)} demands 16 bits")
-            if _compares_text(node):
+            if _compares_text(node) and not _asks_option(project, module, node):
                 return module.place(node, f"{ast.unparse(node)} depends on the dtype")
     return None
 
@@ -101,6 +102,12 @@ def _compares_text(node: ast.AST) -> bool:
     texts = (item.value for side in sides for item in ast.walk(side) if isinstance(item, ast.Constant))
     asked = any(getattr(item, "attr", "") == "dtype" for side in sides for item in ast.walk(side))
     return asked and any(isinstance(text, str) and text.removeprefix("torch.") in NAMES for text in texts)
+
+
+def _asks_option(project: Project, module: ModuleNames, compared: ast.AST) -> bool:
+    """Whether the ``dtype`` of ``args.dtype == "float16"`` is an option, which moves with the region."""
+    asked = [item for item in ast.walk(compared) if isinstance(item, ast.Attribute) and item.attr == "dtype"]
+    return all(options_read(project, module, item) for item in asked)
 
 
 def _reads_bits(module: ModuleNames, node: ast.AST) -> bool:
