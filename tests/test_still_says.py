@@ -331,3 +331,40 @@ def test_what_a_read_me_starts_a_program_with_is_listed_and_told(path: str, tmp_
     assert runs["run.sh"].state is MoveState.MOVED
     told = [(place.path, place.span.row, place.message) for place in runs["run.sh"].still]
     assert told == [(path, 5, "a read-me still starts the program with --mixed_precision fp16")]
+
+
+SWITCHED = """import argparse
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--use-amp", action="store_true")
+args = parser.parse_args()
+model = torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda", enabled=args.use_amp)
+for _ in range(3):
+    with torch.autocast("cuda", enabled=args.use_amp):
+        loss = model(torch.randn(4, 8, device="cuda")).square().mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_switch_of_a_region_that_a_read_me_shows_is_listed_and_told(tmp_path: Path) -> None:
+    read_me = "Faster:\n\n    python train.py --use-amp\n\nas `python other.py --use-amp`\n"
+    files = {
+        "train.py": SWITCHED,
+        "README.md": read_me,
+        "requirements.txt": PINS,
+        "run.sh": "python train.py --use-amp\n",
+    }
+    listed = [item for item in read(tmp_path / "stated", files).declarations if item.role == "documented"]
+    assert [(item.path, item.span.row, item.key, item.value) for item in listed] == [
+        ("README.md", 3, "--use_amp", "true")
+    ]
+    _, runs = moved(tmp_path / "moved", all_rules(), files, "fp32")
+    (run,) = runs.values()
+    assert run.state is MoveState.MOVED
+    assert [(place.path, place.span.row) for place in run.still] == [("README.md", 3)]

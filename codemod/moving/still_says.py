@@ -19,7 +19,8 @@ from ..source.project import Project
 from ..torch.api import WEIGHT_CASTS
 from ..torch.autocast import autocasts_in, dtype_scenarios
 from ..torch.dtypes import HALVES, Dtype
-from ..trainers.reading.auditing import DOCUMENTED
+from ..trainers.reading.documented import DOCUMENTED
+from ..trainers.reading.launch_flags import truth_of
 from ..trainers.reading.left_open import ELSEWHERE
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.run_code import is_used
@@ -69,7 +70,8 @@ def still_saying(
 def shown_to_users(pair: Pair, target: Target) -> Iterator[Place]:
     """What users read, and type, that starts the program of a run with the 16-bit type that it was to leave."""
     for item in (entry.declaration for entry in pair.entries):
-        if item.role == DOCUMENTED and named_by(item) in other_halves(target):
+        is_on = target.regime == "fp32" and bool(item.condition) and truth_of(item.value) is not False
+        if item.role == DOCUMENTED and (is_on or named_by(item) in other_halves(target)):
             option = item.key if item.value == "true" else f"{item.key} {item.value}"
             yield Place(item.path, item.span, f"a read-me still starts the program with {option}")
 

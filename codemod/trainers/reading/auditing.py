@@ -9,11 +9,11 @@ from ...model import Finding
 from ...outcome import Declaration, RunEntry, RunReport
 from ...purpose.files import purpose_of
 from ...purpose.training import only_infers, only_launches_inference, training_modules
-from ...python.names import modules_at
 from ...source.project import Project
 from ..framework import FAMILIES
 from .code_declarations import TORCH, code_declarations
 from .declarations import scopes_of
+from .documented import DOCUMENTED, documented
 from .followed import NOT_GIVEN, followed_in
 from .handed import Handed, handed_to
 from .left_open import ELSEWHERE, is_left, left_switches, open_defaults, passed_together
@@ -25,14 +25,11 @@ from .run_regimes import is_started, otherwise, regime_of_code, regime_of_run
 from .run_settings import settings_of, standing_of
 from .runs import all_runs_of
 from .scopes import NULL, Scope, Setting, TextOrigin
-from .shown_lines import shown_halves
 from .source import Source
 from .stated_shell import stated_in_texts
 from .stated_words import SHOWN, text_of
 
 OFF = "false"
-DOCUMENTED = "documented"
-"""The role of what a read-me shows."""
 SHOWN_IN = "shown in a read-me"
 CHOSEN = "where it is chosen"
 UNKNOWN = "unknown"
@@ -153,7 +150,7 @@ def _report(
     own = [item for item in said_by_code if not _is_stated(item, decided)]
     standing = standing_of(run, own) if winner is None else {}
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
-    entries += [RunEntry(item, SHOWN_IN, "", "") for item in _shown(project, run)] if entries else []
+    entries += [RunEntry(item, SHOWN_IN, "", "") for item in documented(project, run, own) if entries]
     regime = winner.regime if winner is not None else None
     left_out = regime is None and is_left(project, run)
     if regime is None:
@@ -169,13 +166,6 @@ def _report(
     infers = run.command is not None and only_launches_inference(place[0], run.command.script)
     trains = not infers and _trains(project, place[0], run.modules, entries)
     return RunReport(run.title, *place, regime, values, tuple(entries), other, default, trains)
-
-
-def _shown(project: Project, run: Run) -> Iterator[Declaration]:
-    """What read-mes start the program of a run with; users type it, and it decides nothing here."""
-    for module in modules_at(project, run.modules[:1]):
-        for place, option, value in shown_halves(project, module):
-            yield Declaration(place.path, place.span, TORCH, option, DOCUMENTED, value or "true")
 
 
 def _besides(

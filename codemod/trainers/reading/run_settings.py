@@ -71,7 +71,7 @@ def off_by(run: Run, items: Sequence[Declaration]) -> tuple[Declaration, ...]:
 def files_that_switch_on(run: Run, items: Sequence[Declaration]) -> tuple[str, ...]:
     """Of the files that a run goes through those that switch its regions on, where others of them do not."""
     found: dict[str, None] = {}
-    for condition in sorted({item.condition for item in items if _is_switch(item)}):
+    for condition in sorted({item.condition for item in items if is_switch(item)}):
         given = strongest_switches(run, [item for item in items if item.condition == condition])
         on = {item.path: None for item in given if item.regime != "fp32"}
         if len(on) < len({item.path for item in given}) and run.place.path not in on:
@@ -81,10 +81,11 @@ def files_that_switch_on(run: Run, items: Sequence[Declaration]) -> tuple[str, .
 
 def strongest_switches(run: Run, items: Sequence[Declaration]) -> list[Declaration]:
     """Those of the switches among the declarations that count in this run."""
-    return next(iter(_strongest(run, [item for item in items if _is_switch(item)])), [])
+    return next(iter(_strongest(run, [item for item in items if is_switch(item)])), [])
 
 
-def _is_switch(item: Declaration) -> bool:
+def is_switch(item: Declaration) -> bool:
+    """Whether a setting decides if regions are on: ``--amp`` of ``autocast(enabled=args.amp)``."""
     return bool(item.feeds and item.regime) and item.condition.startswith(ENABLED)
 
 
@@ -100,7 +101,7 @@ def standing_of(run: Run, items: Iterable[Declaration]) -> dict[Declaration, str
 
 def _by_strength(run: Run, items: Iterable[Declaration]) -> list[list[Declaration]]:
     """The command line's settings, those of files, and defaults, as far as there are any; of weights only if alone."""
-    given = [item for item in items if item.feeds and not _is_switch(item)]
+    given = [item for item in items if item.feeds and not is_switch(item)]
     # What a variable holds that nobody follows may be anything.
     followed = [item for item in given if item.regime or item.value.lstrip('"').startswith("$")]
     steering = [item for item in followed if item.condition != NOT_TRAINED]

@@ -10,24 +10,22 @@ from functools import cached_property
 from itertools import pairwise
 
 from ...formats.shell_launchers import starts_programs
-from ...model import Place, Span
-from ...purpose.files import CONFIG_ENDINGS, words_of
+from ...model import Span
+from ...purpose.files import CONFIG_ENDINGS
 from ...python.names import ModuleNames
 from ...source.documents import Document, FileKind
 from ...source.facts import fact
 from ...source.project import Project
-from ...torch.dtypes import DTYPE_WORDS, HALVES, Constant, Dtype, as_dtype
-from .launch_flags import programs_of, truth_of
+from ...torch.dtypes import Constant
+from .launch_flags import programs_of
 from .program_files import LAUNCHING, file_named, script_of
 from .recognition import runs_program
 from .source import Source
-from .stated_words import speaks
 
 KINDS = (FileKind.TEXT, FileKind.SHELL)
 FILES = (*CONFIG_ENDINGS, ".py")
 COMMANDS = (*FILES, "--", "=", " -m ")
 """What stands in the lines that start a program; other texts are read fast."""
-NEGATIONS = frozenset(("no", "not", "without", "disable"))
 VERSION = ".0123456789"
 """What ends the name of an interpreter: ``python3.10``."""
 MAX_WORDS = 400
@@ -79,38 +77,16 @@ def shown_sources(
     for value in _behind(ast.get_docstring(module.tree) or "", flags):
         place = (module.path, module.span(head[0]))
         yield Source("flag", *place, f"--{name}", value or True, value, calls=(0,))
-    for line in project.memo(_launch_lines, (module, kinds)):
+    for line in project.memo(launch_lines_of, (module, kinds)):
         yield from (line.source(name, value) for value in line.given(name, flags))
 
 
 def lines_leaving_out(project: Project, module: ModuleNames, name: str, default: Constant) -> Iterator[Source]:
     """The launch lines of read-mes in which an option has its default."""
     flags = {f"--{name}", f"--{name.replace('_', '-')}"}
-    for line in project.memo(_launch_lines, (module, (FileKind.TEXT,))):
+    for line in project.memo(launch_lines_of, (module, (FileKind.TEXT,))):
         if line.is_command and not line.given(name, flags):
             yield line.source(name, default)
-
-
-def shown_halves(project: Project, module: ModuleNames) -> Iterator[tuple[Place, str, str]]:
-    """What gives a program that read-mes start a 16-bit dtype, as option and value: ``--bf16``,
-    ``trainer.precision=16-mixed``."""
-    for line in project.memo(_launch_lines, (module, (FileKind.TEXT,))):
-        if line.is_command and any(script_of(project, line.path, word) == module.path for word, _ in line.words):
-            for (word, start), (following, _) in pairwise([*line.words, ("", 0)]):
-                dtype = _half_of(word, following)
-                if dtype is not None:
-                    value = following if as_dtype(following) == dtype else ""
-                    yield line.place(start, word, f"{word} {value}".strip()), word, value
-
-
-def _half_of(word: str, following: str) -> Dtype | None:
-    """The dtype that an option is named for, unless it is switched off, or that it is given."""
-    given = as_dtype(following) if speaks(word.lstrip("-")) else None
-    if given in HALVES and isinstance(given, Dtype):
-        return given
-    parts = words_of(word) if word.startswith("-") and truth_of(following) is not False else ()
-    named = {DTYPE_WORDS[part] for part in parts if part in DTYPE_WORDS}
-    return named.pop() if len(named) == 1 and NEGATIONS.isdisjoint(parts) and named <= {*HALVES} else None
 
 
 @dataclass(frozen=True)
@@ -140,8 +116,8 @@ class _Line:
         given = [value for key, sign, value in pairs if sign and key.rpartition(".")[2] == name]
         return [*_behind(self.text, flags), *given]
 
-    def place(self, start: int, word: str, message: str) -> Place:
-        return Place(self.path, self._span(start, start + len(word)), message)
+    def span_of(self, start: int, word: str) -> Span:
+        return self._span(start, start + len(word))
 
     def source(self, name: str, value: Constant) -> Source:
         given, span = True if value == "" else value, self._span(self.start, self.start + len(self.text))
@@ -163,7 +139,7 @@ def _lines_of(project: Project, kind: FileKind) -> tuple[_Line, ...]:
     return tuple(found)
 
 
-def _launch_lines(project: Project, asked: tuple[ModuleNames, tuple[FileKind, ...]]) -> tuple[_Line, ...]:
+def launch_lines_of(project: Project, asked: tuple[ModuleNames, tuple[FileKind, ...]]) -> tuple[_Line, ...]:
     """The lines that start a program of a module."""
     module, kinds = asked
     programs = programs_of(project, module)
