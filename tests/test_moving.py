@@ -957,6 +957,25 @@ def test_from_pure_to_mixed_takes_memory_and_leave(tmp_path: Path, regime: str) 
     assert runs["train.py"].after == regime
 
 
+def test_weights_in_16_bits_under_a_region_are_not_called_mixed(tmp_path: Path) -> None:
+    code = """
+        import torch
+
+        model = torch.nn.Linear(8, 1).to(torch.bfloat16)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = model(torch.randn(4, 8)).mean()
+            loss.backward()
+            optimizer.step()
+    """
+    _, pure = moved(tmp_path / "true", all_rules(), {"train.py": code}, "bf16-true")
+    assert (pure["train.py"].before, pure["train.py"].state) == ("bf16-true", MoveState.THERE)
+    _, mixed = moved(tmp_path / "mixed", all_rules(), {"train.py": code}, "bf16-mixed")
+    assert (mixed["train.py"].after, mixed["train.py"].state) == ("bf16-true", MoveState.LEFT)
+    assert "bf16-mixed keeps in float32" in mixed["train.py"].why[0].message
+
+
 def test_weights_of_a_recipe_become_float32_with_leave_only(tmp_path: Path) -> None:
     files = {
         "train.py": BY_RECIPE,

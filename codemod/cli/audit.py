@@ -26,9 +26,9 @@ def run_audit(request: AuditRequest) -> int:
     With ``--plan`` 1 while a run would be left.
     """
     from .. import engine
+    from ..half.weighed_ledger import weighed_ledger
     from ..report.audit_report import markdown_audit, show_audit
     from ..report.json_report import to_json
-    from ..trainers.reading.auditing import ledger_of
 
     _check_combination(request)
     opened = open_request(request)
@@ -39,7 +39,7 @@ def run_audit(request: AuditRequest) -> int:
         report: Report = engine.check(project, rules, target, options_of(opened, step=step))
     report = opened.completed(replace(report, moves=_planned(opened, request)))
     looked_at(opened, request, report)
-    ledger = ledger_of(project, report.findings)
+    ledger = weighed_ledger(project, report.findings)
     places, ledger_parts = places_in(project), (ledger.runs, ledger.elsewhere)
     if request.output_format is Format.JSON:
         text = to_json(report, places, declarations=ledger.declarations, runs=ledger.runs, elsewhere=ledger.elsewhere)

@@ -99,7 +99,7 @@ def _is_rule(what: str) -> bool:
 
 def _view_of(folder: Path) -> ProjectView:
     from ..diagnosis.answer import ProjectView
-    from ..trainers.reading.auditing import ledger_of
+    from ..half.weighed_ledger import weighed_ledger
     from .request import open_request
 
     if not folder.exists():
@@ -109,7 +109,7 @@ def _view_of(folder: Path) -> ProjectView:
         opened.project,
         str(folder),
         check=lambda codes: _findings(opened, codes),
-        runs=lambda: ledger_of(opened.project).runs,
+        runs=lambda: weighed_ledger(opened.project).runs,
     )
 
 

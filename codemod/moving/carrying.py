@@ -15,16 +15,18 @@ from ..purpose.files import is_test, purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype, as_dtype
+from ..trainers.framework import FAMILIES
 from ..trainers.reading.code_declarations import TORCH
 from ..trainers.reading.followed import BY_MACHINE
 from ..trainers.reading.left_open import ELSEWHERE
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.stated_apex import FLOAT16_ALONE
 from ..trainers.writing.transactions import STAYS
+from .arriving import FP32, has_arrived, may_stay_open, mixed_of, off_target, weights_apart
 from .left_behind import IDLE_UNDER, doubtful_scalers, dtype_of, named_by, other_halves
 from .pairs import UNKNOWN
 from .still_says import as_edited, loose_entries, still_saying
-from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_and_built, said, verdicts
+from .verifying import MOVE, Verdict, changed, modules_and_built, said, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
 
@@ -35,10 +37,10 @@ NOT_ON = "nothing switches mixed precision on for this run"
 NO_REGION = "no region was found that this is for, see what computes in float16"
 NOT_FOLLOWED = "what that is cannot be followed, see what the run computes in"
 BY_HAND = "no automatic edit is known, change it by hand"
+NO_EDIT = "change it by hand: no automatic edit is known for this run"
 WORD = re.compile(r"[a-z0-9]+")
 SET, DEFAULTS = ("entry", "flag", "variable", "argument"), ("option", "fallback")
 """Roles of values that somebody sets, and of those that count where nobody does."""
-MIXED = ("bf16-mixed", "fp16-mixed")
 MAX_TRIES = 5
 """How often runs may be withdrawn one after the other; then all of them are."""
 MAX_PLACES = 5
@@ -110,12 +112,13 @@ def _is_listed(each: Verdict, row: RunMove) -> bool:
 
 def _trains(each: Verdict, row: RunMove) -> bool:
     """Whether a file that nothing starts trains in another precision, whatever is switched on."""
-    if row.state is not MoveState.LEFT or row.after not in (*MIXED, UNKNOWN) or each.is_apart or is_test(row.path):
+    if row.state is not MoveState.LEFT or row.after == FP32 or each.is_apart or is_test(row.path):
         return False
     told = [entry.declaration for entry in each.pair.entries]
     if row.after == UNKNOWN:
         return any(item.role == "compute" and item.framework in FLOAT16_ALONE for item in told)
-    return any(item.regime == row.after and not item.condition.startswith(ENABLED) for item in told)
+    stated = {FAMILIES.get(item.regime) for item in told if not item.condition.startswith(ENABLED)}
+    return FAMILIES.get(row.after) in stated - {None}
 
 
 def _failing(judged: Iterable[Verdict]) -> dict[Edit, tuple[Place, ...]]:
@@ -203,9 +206,10 @@ def _row(each: Verdict, target: Target, back: Mapping[RunReport, tuple[Place, ..
     why: tuple[Place, ...] = ()
     if state in (MoveState.LEFT, MoveState.PARTLY, MoveState.WITHDRAWN):
         left = [Place(item.path, item.span, said(item, options)) for item in sorted(each.left, key=_is_held)]
-        why = (*dict.fromkeys([*withdrawn, *left] or stated or [_start(run)]), *each.changed)
+        open_after = off_target(each.pair.after or run, target) if state is MoveState.PARTLY else ()
+        why = (*dict.fromkeys([*withdrawn, *left] or stated or [*open_after] or [_start(run, target)]), *each.changed)
     elif state is MoveState.MOVED and run.default == FP32:
-        why = (_start(run).saying(f"computes in {FP32} except with {run.otherwise.partition(' with ')[2]}"),)
+        why = (_start(run, target).saying(f"computes in {FP32} except with {run.otherwise.partition(' with ')[2]}"),)
     return RunMove(run.title, run.path, run.row, _said(run), _said(each.pair.after), state, why[:MAX_PLACES])
 
 
@@ -236,8 +240,8 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
     return replace(row, still=tuple(place for place in still if (place.path, place.span.row) not in told))
 
 
-def _start(run: RunReport) -> Place:
-    said = NOT_ON if run.regime == FP32 else "change it by hand: no automatic edit is known for this run"
+def _start(run: RunReport, target: Target) -> Place:
+    said = NOT_ON if run.regime == FP32 else weights_apart(run, target) or NO_EDIT
     return Place(run.path, Span(run.row, 1, run.row, 1), said)
 
 
@@ -248,14 +252,15 @@ def _is_held(finding: Finding) -> bool:
 
 def _state(each: Verdict, target: Target, withdrawn: bool, stated: bool) -> MoveState:
     regime = each.pair.regime
-    arrived = has_arrived(each.pair, target, each.applied)
+    arrived = has_arrived(each.pair, target)
+    is_open = may_stay_open(each.pair, target, each.applied)
     if each.is_apart and not each.applied:
         return MoveState.APART
     if each.failures:
         return MoveState.PARTLY
-    if each.applied and arrived:
-        return MoveState.MOVED
-    if each.left or not arrived or (regime == UNKNOWN and stated):
+    if each.applied and (arrived or is_open):
+        return MoveState.MOVED if arrived else MoveState.PARTLY
+    if each.left or not (arrived or is_open) or (regime == UNKNOWN and stated):
         return MoveState.WITHDRAWN if withdrawn else MoveState.LEFT
     if regime == UNKNOWN:
         return MoveState.UNSTATED
@@ -310,7 +315,8 @@ def _asks_for_another(entry: RunEntry, target: Target) -> bool:
     if item.role == "island":
         return False
     if item.regime:
-        return item.regime != target.regime and entry.status != "overridden"
+        is_region = item.framework == TORCH and item.regime == mixed_of(target)
+        return item.regime != target.regime and not is_region and entry.status != "overridden"
     if item.role != "compute" and item.condition:
         return False  # ``if args.fp16_full_eval: model.half()``: of runs that ask for it
     return item.role in ("compute", "weights") and dtype_of(item) in other_halves(target)

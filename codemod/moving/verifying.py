@@ -8,25 +8,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..engine import Options, check, choose
+from ..half.weighed_ledger import run_of, weighed_ledger
 from ..model import Finding, Fix, Place, Rule
 from ..outcome import Declaration, Report, RunEntry, RunReport, Target
-from ..purpose.targets import compute_dtype
 from ..python.names import modules_at
 from ..source.documents import Document
 from ..source.project import Project
-from ..trainers.framework import FAMILIES
-from ..trainers.reading.auditing import ledger_of
 from ..trainers.reading.code_declarations import TORCH
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.run_code import is_used
 from ..trainers.reading.run_files import is_built_config, modules_imported_by_name
-from ..trainers.reading.run_members import Run
-from ..trainers.reading.runs import all_runs_of
 from ..trainers.reading.stated_casts import NOT_TRAINED
 from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import STAYS
+from .arriving import FP32, has_arrived, is_left_open, may_stay_open, off_target
 from .float16_weights import float16_weights
-from .left_behind import CODE, idle_scalers, left_behind, named_by, other_halves
+from .left_behind import CODE, idle_scalers, left_behind
 from .pairs import UNKNOWN, Pair, pairs_of
 from .scaler_reads import scaler_reads
 from .still_says import as_edited, may_use, shown_to_users, still_saying
@@ -38,17 +35,11 @@ CONTRADICTIONS = ("PF1", "PF2", "PF302", "PF4", "PF5", OVERFLOWS)
 """Beginnings of the codes of rules about places that do not go together or raise; a move must bring none of them."""
 MINOR = ("PF106",)
 """Rules about what only a later restart notices: they tell of it, and the move is right all the same."""
-FP32 = "fp32"
 CARRIED_OUT = ("compute", "weights", "cast")
 """Roles of what a run does, not of what may be chosen for it."""
-FOLLOWED = ("compute", "option")
-"""Roles of what moves in a file that only others start, which alone does not say what runs."""
 ALL_THE_SAME = "; --unsafe-fixes moves the run all the same"
 CHANGED = "changed, for runs that switch it on"
 ALONE = "{} is {}, and does not move alone: nothing else of this run would"
-UNPROVED = "it could not be proved that the run then computes in {}: no declaration that is read says so"
-OF_THE_MACHINE = "portable"
-"""The target that is no regime: what it asks for is decided where the project runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +74,8 @@ def verdicts(
     raised = [item for item in _contradictions(after, report.remaining, report, rules) if new[_likeness(item)] > 0]
     idle = {(place.path, place.span) for place in idle_scalers(after, report.target)} if raised else ()
     raised = [item for item in raised if item.code not in MINOR and (item.path, item.span) not in idle]
-    stated = ledger_of(project)
-    runs = pairs_of(stated, ledger_of(after) if after is not project else stated)
+    stated = weighed_ledger(project)
+    runs = pairs_of(stated, weighed_ledger(after) if after is not project else stated)
     return [_judged(project, after, pair, report, raised, options) for pair in runs]
 
 
@@ -118,16 +109,16 @@ def _judged(
         known = {(place.path, place.span.row) for place in behind}
         overflowing = (item for item in raised if item.code == OVERFLOWS and _is_of(project, pair, item))
         doubted = [*_not_followed(project, after, pair, report.target), *map(_new, overflowing)]
-        doubted += _off_target(pair.after or pair.before, report.target) if _is_left_open(pair, applied) else ()
+        doubted += off_target(pair.after or pair.before, report.target) if is_left_open(pair, applied) else ()
         doubts = tuple(place for place in doubted if (place.path, place.span.row) not in known)
-        loads = float16_weights(after, _run_of(after, pair.after or pair.before), report.target)
+        loads = float16_weights(after, run_of(after, pair.after or pair.before), report.target)
         arrived = _not_arrived(pair, report.target, applied)
         failures = (*arrived, *_failures(pair, report, left, raised, options), *behind, *loads)
         more = "" if failures else ALL_THE_SAME
         held = (place.saying(f"{place.message}{more}") for place in doubts)
         failures = failures if options.unsafe_fixes else (*failures, *held)
     elif others and not apart and pair.regime != pair.before.regime and not has_arrived(pair, report.target):
-        failures = tuple(_off_target(pair.after or pair.before, report.target))
+        failures = tuple(off_target(pair.after or pair.before, report.target))
     return Verdict(pair, applied, left, others, behind, failures, apart, changed, doubts)
 
 
@@ -137,7 +128,7 @@ def _not_followed(project: Project, after: Project, pair: Pair, target: Target) 
     own = _own_flags(pair)
     edited = as_edited(project, after, net)
     found = [place for place in edited if place.path.endswith(CODE) or (place.path, place.span.row) in own]
-    run = _run_of(after, pair.after or pair.before)
+    run = run_of(after, pair.after or pair.before)
     found += shown_to_users(pair, target) if run is not None and run.command is None else ()
     is_left = pair.before.regime in ("fp16-mixed", UNKNOWN) and target.regime != "fp16-mixed"
     return [*found, *scaler_reads(after, modules_of_run(project, pair.before))] if is_left else found
@@ -211,8 +202,8 @@ def _concerns(project: Project, pair: Pair, finding: Finding) -> bool:
 
 
 def _not_arrived(pair: Pair, target: Target, applied: Sequence[Fix]) -> Iterator[Place]:
-    if not has_arrived(pair, target, applied):
-        yield from _off_target(pair.after or pair.before, target)
+    if not has_arrived(pair, target) and not may_stay_open(pair, target, applied):
+        yield from off_target(pair.after or pair.before, target)
 
 
 def _failures(
@@ -239,66 +230,6 @@ def said(finding: Finding, options: Options) -> str:
     return finding.message + (f"; needs --unsafe-fixes, as {reason}" if reason and not options.unsafe_fixes else "")
 
 
-def has_arrived(pair: Pair, target: Target, applied: Sequence[Fix] = ()) -> bool:
-    """Whether the ledger reads the target: exactly that where something of it was moved, else its family is enough.
-
-    What was moved in files that nothing is seen to read is not said of the run, and casts decide nothing.
-    """
-    if target.regime == OF_THE_MACHINE or pair.regime == target.regime:
-        return True
-    said = [entry.declaration for entry in pair.entries if entry.declaration.regime]
-    asked = {item.regime: item.framework for item in said}
-    if pair.regime == UNKNOWN:
-        was_open = pair.before.regime == UNKNOWN and (_says_all(pair, target) or not _is_left_open(pair, applied))
-        return was_open or (target.regime == FP32 and asked.keys() <= {FP32})
-    switches = {item.condition for item in said}
-    off = {item.condition for item in said if item.regime == FP32 and pair.is_run} or switches
-    if applied and target.regime == FP32 and switches <= off - {""}:
-        return True  # regions that a switch opens: that it is off now is what was written
-    if applied and pair.regime.endswith("-true"):
-        return False
-    is_alike = FAMILIES[pair.regime] == FAMILIES[target.regime]  # plain code is called mixed whatever its weights are
-    return is_alike and set(asked.values()) <= {TORCH}
-
-
-def _says_all(pair: Pair, target: Target) -> bool:
-    """Whether what sets the precision of a run names the target's dtype, and nothing the other one."""
-    wanted, told = compute_dtype(target.regime), [entry.declaration for entry in pair.entries]
-    wins = [entry.declaration for entry in pair.entries if entry.status == "wins"]
-    setting = [item for item in told if item.role in (*FOLLOWED, "entry")]
-    leaves = other_halves(target).isdisjoint(map(named_by, told)) and wanted in map(named_by, setting)
-    return leaves and all(named_by(item) == wanted for item in wins)
-
-
-def _is_left_open(pair: Pair, applied: Sequence[Fix]) -> bool:
-    """Whether a run stays unknown although a fix changes a file that says more of it than casts."""
-    if pair.regime != UNKNOWN or (not pair.is_run and any(item.declaration.role in FOLLOWED for item in pair.entries)):
-        return False
-    told = [entry.declaration for entry in pair.before.entries]
-    casts = {item.path for item in told if item.role == "cast"} - {item.path for item in told if item.role != "cast"}
-    return any(edit.path in pair.paths - casts for fix in applied for edit in fix.edits)
-
-
-def _off_target(run: RunReport, target: Target) -> Iterator[Place]:
-    """The declarations that would keep a run from its target."""
-    others = [entry for entry in run.entries if entry.declaration.regime != target.regime]
-    winning = [entry.declaration for entry in others if entry.status == "wins"]
-    said = f"after the edits the run would compute in {run.regime}"
-    if run.regime == UNKNOWN:
-        said = UNPROVED.format(target.regime)
-        kept = (entry.declaration for entry in others if entry.declaration.regime and not entry.declaration.condition)
-        stays = next((item for item in kept if item.role == "compute"), None)
-        if stays is not None and len(others) < len(run.entries):
-            yield Place(stays.path, stays.span, f"beside the edits this stays {stays.regime}: {stays.key}")
-            return
-    for item in winning:
-        yield Place(item.path, item.span, f"{said}: {item.key} is {item.value}")
-    if not winning:
-        place = next((entry.declaration for entry in run.entries), None)
-        if place is not None:
-            yield Place(place.path, place.span, said)
-
-
 # --- contradictions ---------------------------------------------------------------------------------------------------
 
 
@@ -315,13 +246,16 @@ def _likeness(finding: Finding) -> tuple[str, str]:
 
 
 def _is_apart(project: Project, run: RunReport) -> bool:
-    """Whether a run trains nothing, or on a CPU."""
-    return not run.trains or (run.path, run.row, run.title) in project.fact(_on_cpu)
+    """Whether a run trains nothing, or its trainers all compute on a CPU."""
+    read = run_of(project, run)
+    scopes = [member.scope for member in read.members] if read is not None else []
+    leading = [scope for scope in scopes if any(item.key.means for item in scope.settings)]
+    return not run.trains or (bool(leading) and all(computes_on_cpu(project, scope) for scope in leading))
 
 
 def modules_of_run(project: Project, run: RunReport) -> tuple[str, ...]:
     """The modules that a run executes, the one that it starts with first."""
-    return found.modules if (found := _run_of(project, run)) is not None else ()
+    return found.modules if (found := run_of(project, run)) is not None else ()
 
 
 def modules_and_built(project: Project, run: RunReport) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -329,22 +263,3 @@ def modules_and_built(project: Project, run: RunReport) -> tuple[tuple[str, ...]
     modules = modules_of_run(project, run)
     built = project.memo(modules_imported_by_name, frozenset(modules)) if modules else ()
     return modules, tuple(module.path for module in built)
-
-
-def _run_of(project: Project, run: RunReport) -> Run | None:
-    return project.fact(_runs_by_start).get((run.path, run.row, run.title))
-
-
-def _runs_by_start(project: Project) -> dict[tuple[str, int, str], Run]:
-    """Every run, by where it starts and its title."""
-    return {(run.place.path, run.place.span.row, run.title): run for run in all_runs_of(project)}
-
-
-def _on_cpu(project: Project) -> frozenset[tuple[str, int, str]]:
-    """The runs whose trainers all compute on a CPU."""
-    found = set()
-    for run in all_runs_of(project):
-        leading = [member.scope for member in run.members if any(item.key.means for item in member.scope.settings)]
-        if leading and all(computes_on_cpu(project, scope) for scope in leading):
-            found.add((run.place.path, run.place.span.row, run.title))
-    return frozenset(found)
