@@ -976,6 +976,43 @@ def test_weights_in_16_bits_under_a_region_are_not_called_mixed(tmp_path: Path) 
     assert "bf16-mixed keeps in float32" in mixed["train.py"].why[0].message
 
 
+def test_a_run_that_nobody_can_follow_names_the_regions_of_the_other_type(tmp_path: Path) -> None:
+    code = """
+        import os
+
+        import torch
+
+        AMP = os.environ.get("AMP", "1") == "1"
+
+
+        class Settings:
+            amp = True
+            precision = "fp16"
+
+
+        def main():
+            settings = Settings()
+            body, head = torch.nn.Linear(8, 8), torch.nn.Linear(8, 1)
+            optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], lr=0.1)
+            for _ in range(2):
+                with torch.autocast("cuda", dtype=torch.bfloat16, enabled=AMP):
+                    y = body(torch.randn(4, 8))
+                with torch.autocast("cuda", enabled=settings.amp and settings.precision == "fp16"):
+                    loss = head(y).mean()
+                loss.backward()
+                optimizer.step()
+
+
+        if __name__ == "__main__":
+            main()
+    """
+    _, runs = moved(tmp_path, all_rules(), {"train.py": code})
+    assert runs["train.py"].state is MoveState.UNSTATED
+    assert [(place.span.row, place.message) for place in runs["train.py"].still] == [
+        (20, "still says fp16-mixed: autocast is float16 (the default), enabled=settings.amp")
+    ]
+
+
 def test_weights_of_a_recipe_become_float32_with_leave_only(tmp_path: Path) -> None:
     files = {
         "train.py": BY_RECIPE,

@@ -85,6 +85,14 @@ def as_edited(project: Project, after: Project, places: Iterable[Place]) -> Iter
         yield place if is_there else place.saying(f"{said} after the edits: {where}")
 
 
+def other_regions(pair: Pair, regimes: Collection[str]) -> Iterator[Place]:
+    """What computes in none of these regimes, in a run of which nobody can tell what it goes through."""
+    for item in (entry.declaration for entry in pair.entries if entry.status != "overridden"):
+        if item.role == "compute" and item.regime not in ("", *regimes) and not purpose_of(item.path).is_left_alone:
+            under = f", {item.condition}" if item.condition else ""
+            yield Place(item.path, item.span, f"still says {item.regime}: {item.key} is {item.value}{under}")
+
+
 def loose_entries(pair: Pair, target: Target) -> tuple[Place, ...]:
     """What a file that nothing is seen to read says of the other 16-bit type, as other files of its kind do."""
     others = other_halves(target)
