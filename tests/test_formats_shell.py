@@ -261,6 +261,16 @@ def test_ambiguous_values() -> None:
     assert one(open_config("p --bf16 $PREC", "shell"), "--bf16").value == "$PREC"
 
 
+def test_no_flag_is_left_without_its_only_word() -> None:
+    text = "python train.py --cfg-options a.b=1 --lr 2\n"
+    with pytest.raises(EditRefused, match=r"before a\.b"):
+        removed(text, "a.b")
+    assert removed("python train.py --multirun a.b=1 -m c.d=2\n", "a.b") == "python train.py --multirun -m c.d=2\n"
+    assert removed("python train.py --cfg-options a.b=1 \\\n  c.d=2\n", "a.b") == (
+        "python train.py --cfg-options \\\n  c.d=2\n"
+    )
+
+
 def test_simpletuner_line_keeps_every_other_byte() -> None:
     text = 'export TRAINER_EXTRA_ARGS="${TRAINER_EXTRA_ARGS} --max_grad_norm=1.0 --gradient_precision=fp32"   # note\n'
     for kind in ("env", "shell"):

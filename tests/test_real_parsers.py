@@ -32,6 +32,7 @@ PROGRAMS = {
     "hydra-groups": "hydra",
     "jsonargparse": "jsonargparse",
     "ml-collections": "ml_collections",
+    "mmengine": "mmengine",
     "omegaconf": "omegaconf",
     "pydantic": "pydantic",
     "tap": "tap",

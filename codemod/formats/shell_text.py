@@ -18,6 +18,10 @@ from .shell_words import Unclosed, cooked
 from .text import CommandLine, ConfigText, ConfigUnreadable, Entry, Heredoc, Scalar
 
 _CONTINUED = re.compile(r"[ \t]*\\\r?\n?")
+_WORD_BEHIND = re.compile(r"(?:[ \t]|\\\r?\n)+[^-\s;&|)#<>\\]")
+"""One more word of the same command that is no flag."""
+SWITCHES = ("-m", "--multirun")
+"""Flags of Hydra behind which words stand that are not theirs."""
 _READERS = {"env": read_env, "makefile": read_makefile, "dockerfile": read_dockerfile, "notebook": read_notebook}
 
 
@@ -72,6 +76,8 @@ class ShellText:
             return self._remove_exec(found, with_value)
         if found.followed and with_value:
             raise EditRefused(f"it is not clear how many words belong to {found.name}")
+        if found.kind == "override" and self._is_only_word_of_flag(found):
+            raise EditRefused(f"the flag before {found.name} would be left without a word")
         end = found.item_end if with_value or not found.separate else found.key_end
         return self._remove_words(found.item_start, end)
 
@@ -177,6 +183,14 @@ class ShellText:
         if not fills_left and text[start - 1] in " \t":
             return ReplaceText(start - 1, end, "")
         return ReplaceText(start, end + 1 if text[end : end + 1] in {" ", "\t"} else end, "")
+
+    def _is_only_word_of_flag(self, found: Found) -> bool:
+        """Whether a flag that is no switch (``--cfg-options a.b=1``) has this override alone."""
+        flags = [item for item in self._found if item.kind == "flag" and item.item_end <= found.item_start]
+        flag = max(flags, key=lambda item: item.item_end, default=None)
+        between = self._text[flag.item_end : found.item_start] if flag is not None else "-"
+        behind = _WORD_BEHIND.match(self._text, found.item_end)
+        return not between.strip(" \t\r\n\\") and behind is None and flag is not None and flag.name not in SWITCHES
 
     def _before_continuation(self, first: int) -> int:
         """Where the text before a final backslash on the line above ends, or -1 when there is no backslash."""

@@ -96,10 +96,10 @@ class _Editor:
     # --- places and values --------------------------------------------------------------------------------------------
 
     def _places(self, key: Key) -> tuple[str, ...]:
-        """Where a key may be added; of a call as one of its own arguments only."""
+        """Where a key may be added; to a call as its first argument."""
         if not self._is_call:
             return key.places
-        if not key.arguments or "." in key.arguments[0]:
+        if not key.arguments:
             raise EditRefused(f"{key.name} is not a keyword argument")
         return key.arguments[:1]
 
