@@ -30,6 +30,7 @@ PROGRAMS = {
     "fire": "fire",
     "hydra": "hydra",
     "hydra-groups": "hydra",
+    "hydra-sections": "hydra",
     "jsonargparse": "jsonargparse",
     "ml-collections": "ml_collections",
     "mmengine": "mmengine",

@@ -22,7 +22,7 @@ from .run_code import is_used
 from .run_files import reads_python_file
 from .run_members import Member, Run
 from .run_regimes import is_started, otherwise, regime_of_code, regime_of_run
-from .run_settings import settings_of, standing_of
+from .run_settings import TEXT, settings_of, standing_of
 from .runs import all_runs_of
 from .scopes import NULL, Scope, Setting, TextOrigin
 from .source import Source
@@ -97,8 +97,9 @@ def _place(item: Declaration) -> tuple[str, object, str, str, str]:
 
 
 def _is_stated(item: Declaration, others: Iterable[Declaration]) -> bool:
-    """Whether a framework's call states it already."""
-    return any(other.path == item.path and other.span.row == item.span.row for other in others)
+    """Whether a framework's call states it already; of a text, only what stands in the same place."""
+    beside = (other for other in others if other.path == item.path and other.span.row == item.span.row)
+    return any(other.span == item.span or item.framework != TEXT for other in beside)
 
 
 def _report(
@@ -236,9 +237,8 @@ def _passed_on(scope: Scope, setting: Setting, handed: Sequence[Handed]) -> Iter
     """The argument that passes a value on, unless the value stands in it."""
     argument = scope.argument(setting)
     place = setting.place
-    if argument is not None and all(
-        (item.source.path, item.source.span.row) != (place.path, place.span.row) for item in handed
-    ):
+    told = {(item.source.path, item.source.span.row) for item in handed}
+    if argument is not None and (place.path, place.span.row) not in told:
         key, framework = setting.name, scope.framework.id
         yield Declaration(place.path, place.span, framework, key, setting.key.role, text_of(argument[1]))
 

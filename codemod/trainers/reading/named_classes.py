@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from ...python.names import ModuleNames
@@ -11,6 +11,7 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import ConfigFile, Entry, config_files
 from .hydra_files import extended_by
+from .launch_flags import runs_one_of
 from .loaded_files import loaders_of
 from .source import Source, entry_source
 
@@ -36,6 +37,22 @@ def arguments_named(
         for entry in config.text.entries:
             if entry.key in wanted and entry.document == place.document and entry.is_scalar:
                 yield replace(entry_source(config, entry), is_guessed=not is_seen)
+        yield from _said_over(project, config.document.path, wanted)
+
+
+def _said_over(project: Project, path: str, wanted: Collection[tuple[str | int, ...]]) -> Iterator[Source]:
+    """What launch lines of the programs that load a file say over such an entry: ``runner.amp=float16``.
+
+    The folders of a file are what the names of its keys begin with.
+    """
+    folders, programs = path.split("/")[:-1], set(loaders_of(project, path))
+    wholes = [(len(key), (*folders, *map(str, key))) for key in wanted]
+    for config in config_files(project, {str(key[-1]) for key in wanted}, (FileKind.SHELL,)):
+        for entry in config.text.entries if programs else ():
+            parts = tuple(entry.name.lstrip("+").split(".")) if entry.kind == "override" else ()
+            is_said = any(size <= len(parts) and whole[-len(parts) :] == parts for size, whole in wholes)
+            if is_said and runs_one_of(project, config.document.path, entry.command, programs):
+                yield entry_source(config, entry)
 
 
 def _places(project: Project) -> Mapping[tuple[str, str], list[tuple[ConfigFile, Entry]]]:

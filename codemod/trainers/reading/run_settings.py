@@ -19,6 +19,7 @@ from .run_files import naming_options
 from .run_members import Run
 from .setting_reads import names_read
 from .stated_casts import NOT_TRAINED
+from .taken_whole import taken_whole
 
 OF_WEIGHTS = ("bf16-true", "fp16-true")
 HOLDING = re.compile(r"\s*(?:export\s+|local\s+|readonly\s+|declare\s+(?:-\w+\s+)?)?(?P<name>\w+)\+?=[(\"\']")
@@ -179,7 +180,9 @@ def _is_replaced(project: Project, command: CommandLine, modules: frozenset[str]
 
 
 def _reads(project: Project, run: Run, item: Declaration) -> bool:
-    """Whether the run's code reads anything under the name of an entry."""
+    """Whether the run's code reads anything under the name of an entry, or a load of it takes the whole section."""
+    if (item.path, item.span.row) in taken_whole(project):
+        return True
     name = item.key.rpartition(".")[2]
     modules = modules_at(project, run.modules)
     return any(name in names_read(module) for module in modules)

@@ -23,6 +23,7 @@ from .programs_started import modules_of
 from .run_settings import TEXT
 from .setting_reads import names_read
 from .stated_words import is_precision_word, is_switch, role_of, speaks
+from .taken_whole import Taken, taken_whole
 
 WORDS = ("fp16", "bf16", "float16", "bfloat16", "precision", "dtype", "PRECISION", "DTYPE", "FP16", "BF16")
 KINDS = (FileKind.SHELL, FileKind.ENV, FileKind.YAML, FileKind.JSON, FileKind.TOML)
@@ -38,6 +39,7 @@ def stated_in_texts(project: Project) -> Iterator[Declaration]:
         if config.is_shell:
             yield from _variables(config)
             yield from _own_flags(project, config)
+            yield from _taken_there(project, config)
         elif not config.is_data:
             yield from _own_entries(project, config)
     for config in config_files(project, LOAD_KEYS, (FileKind.JSON,)):
@@ -81,9 +83,24 @@ def _own_flags(project: Project, config: ConfigFile) -> Iterator[Declaration]:
             yield Declaration(config.document.path, config.span(flag), "shell", flag.name, role, value)
 
 
+def _taken_there(project: Project, config: ConfigFile) -> Iterator[Declaration]:
+    """``net.torch_dtype=float16`` on a launch line, which code passes on with its section."""
+    for taken in taken_whole(project).values():
+        if taken.config.document is config.document and taken.config.within == config.within:
+            yield _weights(taken)
+
+
+def _weights(taken: Taken) -> Declaration:
+    config, entry = taken.config, taken.entry
+    role = "quantization" if taken.is_quantized else "weights"
+    where = (config.document.path, config.span(entry), TEXT, ".".join(map(str, entry.key)), role)
+    return Declaration(*where, str(entry.value).lower(), feeds=f"feeds {taken.taker}")
+
+
 def _own_entries(project: Project, config: ConfigFile) -> Iterator[Declaration]:
     """Entries of files that a program loads and reads under this name: ``model_precision: bf16``."""
     loaders = _programs_loading(project, config.document.path) or _loaders_of_likes(project, config)
+    taken = taken_whole(project) if loaders else {}
     for entry in config.text.entries if loaders else ():
         if (
             entry.kind != "pair"
@@ -92,18 +109,14 @@ def _own_entries(project: Project, config: ConfigFile) -> Iterator[Declaration]:
             or not _states(entry, str(entry.value))
         ):
             continue
+        span = config.span(entry)
+        whole = taken.get((config.document.path, span.row))
         reader = next((path for path in sorted(loaders) if entry.name in project.memo(_names_read_by, path)), None)
-        if reader is not None:
-            key = ".".join(map(str, entry.key))
-            where = (
-                config.document.path,
-                config.span(entry),
-                TEXT,
-                key,
-                role_of(entry.name, "entry"),
-                str(entry.value).lower(),
-            )
-            yield Declaration(*where, feeds=f"read by {reader}")
+        if whole is not None:
+            yield _weights(whole)
+        elif reader is not None:
+            where = (config.document.path, span, TEXT, ".".join(map(str, entry.key)), role_of(entry.name, "entry"))
+            yield Declaration(*where, str(entry.value).lower(), feeds=f"read by {reader}")
 
 
 def _loaders_of_likes(project: Project, config: ConfigFile) -> frozenset[str]:

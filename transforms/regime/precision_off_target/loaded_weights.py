@@ -17,14 +17,27 @@ from ....codemod.python.paths import guards, name_parts
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, LOADERS, WEIGHT_CASTS
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
-from ....codemod.torch.dtypes import BF16, DTYPE_WORDS, FP16, FP32, HALVES, TORCH_DTYPES, UNKNOWN, Constant, Dtype
+from ....codemod.torch.dtypes import (
+    BF16,
+    DTYPE_WORDS,
+    FP16,
+    FP32,
+    HALVES,
+    TORCH_DTYPES,
+    UNKNOWN,
+    Constant,
+    Dtype,
+    as_dtype,
+)
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.followed import casts_of_models
 from ....codemod.trainers.reading.knobs import knobs_of
 from ....codemod.trainers.reading.links import sources
+from ....codemod.trainers.reading.loaded_files import serves_inference
 from ....codemod.trainers.reading.loads import loads_in
-from ....codemod.trainers.reading.source import Source
+from ....codemod.trainers.reading.source import Source, entry_source
 from ....codemod.trainers.reading.stated_words import named_attribute
+from ....codemod.trainers.reading.taken_whole import Taken, taken_whole
 from ....codemod.trainers.writing.moves import Move
 from ....codemod.trainers.writing.transactions import as_far_as_it_counts
 from .branches import is_picked, picked_moves
@@ -71,7 +84,26 @@ def moves(project: Project) -> Iterator[Move]:
                 doubt = _switch_of(argument) or ("" if is_own else OTHERS)
                 move = replace(move, unproved=doubt) if doubt and move.edits and not move.unproved else move
                 yield move.only_reported("model code enters regions of a fixed dtype with them") if mixed else move
+    yield from (move for item in taken_whole(project).values() for move in _of_section(project, item, wanted))
     yield from _left_to_unsloth(project, trained) if wanted == FP16 else ()
+
+
+def _of_section(project: Project, taken: Taken, wanted: Dtype) -> Iterator[Move]:
+    """``torch_dtype: float16`` in a section that a load takes whole."""
+    path, said = taken.config.document.path, str(taken.entry.value)
+    other = as_dtype(said)
+    is_kept = wanted == FP32 and taken.is_quantized
+    if not isinstance(other, Dtype) or not _is_wrong(other, wanted) or is_kept or serves_inference(project, path):
+        return
+    kept = FP32 if wanted == FP16 and not taken.is_quantized else wanted
+    written = said.replace(other.name, kept.name)
+    source = entry_source(taken.config, taken.entry)
+    try:
+        edits = (source.respelled(written),) if written != said else ()
+    except EditRefused:
+        edits = ()
+    message = f"{taken.taker} takes {source.key}, which is {said}; the target is {project.target}"
+    yield Move(path, source.span, message, f"use {kept.name}: {_cost(kept)}", edits, unproved=OTHERS)
 
 
 def _switch_of(argument: DtypeArgument) -> str:
