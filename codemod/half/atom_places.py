@@ -60,7 +60,7 @@ def _values_of(project: Project, module: ModuleNames, source: Source, said: ast.
         yield from scenarios_of(project, module, said) if said in module.parents else ()
         return
     for binding in module.scope_of(source.node).lookup(said.id) if source.node in module.parents else ():
-        given = conditions_in(project, module).path_given(binding.node, binding.scope)
+        given = conditions_in(project, module).path_given(binding.node)
         yield from (each.under(*given) for each in scenarios_of(project, module, binding))
 
 

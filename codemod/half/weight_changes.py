@@ -193,7 +193,7 @@ def _named(scenario: Scenario) -> Scenario:
 
 def _guards(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Given, ...]:
     """The tests around a place, without those that end a program which does not pass them."""
-    given = conditions_in(project, module).path_given(node, module.scope_of(node))
+    given = conditions_in(project, module).path_given(node)
     return tuple(item for item in given if not is_check(module, item.node))
 
 

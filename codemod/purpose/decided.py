@@ -83,7 +83,7 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
 
 def has_run(project: Project, module: ModuleNames, node: ast.AST, known: Decided = CERTAIN) -> bool:
     """Whether the settings around a place hold together, and with what is known, in a run that the project states."""
-    for item in conditions_in(project, module).path_given(node, module.scope_of(node)):
+    for item in conditions_in(project, module).path_given(node):
         for asked in settings_asked(project, module, item):
             if isinstance(asked.node, ast.Attribute | ast.Subscript) and None not in asked.values:
                 found = decided(project, module, [asked], known)

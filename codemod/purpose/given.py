@@ -71,7 +71,7 @@ def _is_given_here(project: Project, asked: tuple[ModuleNames, ast.AST]) -> bool
 
 def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> bool:
     """Whether a test of a setting around a place does not hold with any value that the project states."""
-    asked = conditions_in(project, module).path_given(node, module.scope_of(node))
+    asked = conditions_in(project, module).path_given(node)
     settings = (item for item in asked if _is_setting(project, module, item) and not is_check(module, item.node))
     return not is_given(project, module, settings)
 

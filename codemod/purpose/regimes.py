@@ -13,6 +13,7 @@ from ..python.bindings import default_at
 from ..python.callers import callers_of
 from ..python.conditions import conditions_in, excludes
 from ..python.names import FunctionNode, ModuleNames, string_of
+from ..python.paths import guards
 from ..python.precision_words import DTYPES
 from ..source.facts import memo
 from ..source.project import Project
@@ -166,13 +167,7 @@ def _asks_for_itself(scaler: Scaler, test: ast.expr) -> bool:
 def _birth_conditions(
     project: Project, module: ModuleNames, call: ast.Call, enabled: ast.expr | None
 ) -> Iterator[tuple[ModuleNames, ast.expr, bool]]:
-    for test, holds in conditions_in(project, module).path_tests(call, module.scope_of(call)):
-        yield module, test, holds
-    for parent in module.ancestors(call):
-        if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And):
-            yield module, parent.values[0], True
-        if isinstance(parent, ast.stmt):
-            break
+    yield from ((module, guard.test, guard.holds) for guard in guards(module, call))
     if enabled is not None:
         yield module, enabled, True
 
@@ -183,10 +178,10 @@ def _no_use_reached(project: Project, scaler: Scaler, given: Sequence[Given]) ->
     own_tests = {use.node for use in scaler.uses_of("none-test")}
     return bool(uses) and all(
         any(
-            _holds(project, use.module, test, holds, given) is not True
-            or _is_switch_of_scaler(project, use.module, test, given)
-            for test, holds in conditions_in(project, use.module).path_tests(use.node, use.module.scope_of(use.node))
-            if own_tests.isdisjoint(ast.walk(test))
+            _holds(project, use.module, guard.test, guard.holds, given) is not True
+            or _is_switch_of_scaler(project, use.module, guard.test, given)
+            for guard in guards(use.module, use.node)
+            if own_tests.isdisjoint(ast.walk(guard.test))
         )
         for use in uses
     )

@@ -168,7 +168,7 @@ def entry_givens(project: Project, region: Region) -> tuple[Given, ...]:
     """What holds when ``region`` is entered and switched on, whatever it computes in."""
     autocast = region.autocast
     conditions = conditions_in(project, autocast.module)
-    given = list(conditions.path_given(autocast.node, function_scope(autocast.module, autocast.node)))
+    given = list(conditions.path_given(autocast.node))
     if autocast.enabled_node is not None:
         given.extend(conditions.given(autocast.enabled_node, True))
     return (*given, *_given_by_table(autocast))

@@ -120,7 +120,7 @@ def open_scenarios(project: Project, region: Autocast) -> tuple[Scenario, ...]:
         return ()
     conditions = conditions_in(project, module)
     asked = conditions.given(only_value(module, switch) or switch, True) if switch is not None else ()
-    asked = (*asked, *conditions.path_given(region.node, module.scope_of(region.node)))
+    asked = (*asked, *conditions.path_given(region.node))
     scenarios = tuple(dtype_scenarios(project, region))
     lowering = tuple(item for item in scenarios if item.value != FP32) or scenarios
     return tuple(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, TORCH_DTYPES, Constant, Dtype, Given, as_dtype
 from .bindings import values_at
-from .exits import earlier_tests
 from .names import ModuleNames, Scope, attribute_chain
 from .paths import guards
 
@@ -28,33 +27,10 @@ class Conditions:
     def __init__(self, project: Project, module: ModuleNames) -> None:
         self.project = project
         self.module = module
-        self._path_tests: dict[tuple[ast.AST, ast.AST], tuple[tuple[ast.expr, bool], ...]] = {}
 
-    def path_given(self, node: ast.AST, scope: Scope) -> tuple[Given, ...]:
-        """What must hold for ``node`` to be reached inside its function: the tests of the ``if`` s around it."""
-        found: list[Given] = []
-        for test, holds in self.path_tests(node, scope):
-            found.extend(self.given(test, holds))
-        return tuple(found)
-
-    def path_tests(self, node: ast.AST, scope: Scope) -> Sequence[tuple[ast.expr, bool]]:
-        """The ``if`` tests around ``node`` up to its function and the guards before it, each with its outcome."""
-        key = node, scope.node
-        if key not in self._path_tests:
-            self._path_tests[key] = tuple(self._tests_on_the_way(node, scope))
-        return self._path_tests[key]
-
-    def _tests_on_the_way(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.expr, bool]]:
-        child: ast.AST = node
-        for parent in self.module.ancestors(node):
-            yield from earlier_tests(parent, child)
-            if parent is scope.node:
-                return
-            if isinstance(parent, ast.If) and child is not parent.test:
-                yield parent.test, child not in parent.orelse
-            elif isinstance(parent, ast.IfExp) and child is not parent.test:
-                yield parent.test, child is parent.body
-            child = parent
+    def path_given(self, node: ast.AST) -> tuple[Given, ...]:
+        """What must hold for ``node`` to be reached inside its function."""
+        return tuple(item for guard in guards(self.module, node) for item in self.given(guard.test, guard.holds))
 
     def given(self, test: ast.expr, holds: bool) -> tuple[Given, ...]:
         """What a test says about its operands when its outcome is ``holds``; empty where it says nothing certain."""

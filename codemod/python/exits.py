@@ -1,11 +1,9 @@
-"""What must hold for a statement to be reached because an earlier one would have left: guard clauses and asserts."""
+"""The statements of a block, and those above and below one of them."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
-
-LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+from collections.abc import Iterator
 
 
 def blocks_of(parent: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -22,29 +20,3 @@ def before(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
 def after(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
     """The statements below ``child`` in its block of ``parent``."""
     return [item for block in blocks_of(parent) if child in block for item in block[block.index(child) + 1 :]]
-
-
-def earlier_tests(parent: ast.AST, child: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
-    """The tests before ``child`` in its block of ``parent``, each with the outcome that does not leave the block."""
-    for statement in before(parent, child):
-        yield from _passed(statement)
-
-
-def _passed(statement: ast.stmt) -> Iterator[tuple[ast.expr, bool]]:
-    if isinstance(statement, ast.Assert):
-        yield statement.test, True
-    elif isinstance(statement, ast.If):
-        if leaves(statement.body):
-            yield statement.test, False
-        elif leaves(statement.orelse):
-            yield statement.test, True
-
-
-def leaves(block: Sequence[ast.stmt]) -> bool:
-    """Whether control certainly does not run past the end of ``block``."""
-    if not block:
-        return False
-    last = block[-1]
-    if isinstance(last, ast.If):
-        return leaves(last.body) and leaves(last.orelse)
-    return isinstance(last, LEAVING)

@@ -122,18 +122,18 @@ class Indexed(Editable):
         return found
 
     @cached_property
-    def ifs_above(self) -> dict[ast.stmt, tuple[list[ast.If], int]]:
-        """For a statement with ``if`` statements above it in its block these of the block, and how many stand above."""
-        found: dict[ast.stmt, tuple[list[ast.If], int]] = {}
+    def tests_above(self) -> dict[ast.stmt, tuple[list[ast.If | ast.Assert], int]]:
+        """For a statement below an ``if`` or an ``assert`` of its block these of the block, and how many are above."""
+        found: dict[ast.stmt, tuple[list[ast.If | ast.Assert], int]] = {}
         for kind in HOLDING:
             for holder in self.of_type(kind):
                 for block in blocks_of(holder):
-                    ifs: list[ast.If] = []
+                    tests: list[ast.If | ast.Assert] = []
                     for statement in block:
-                        if ifs:
-                            found[statement] = ifs, len(ifs)
-                        if isinstance(statement, ast.If):
-                            ifs.append(statement)
+                        if tests:
+                            found[statement] = tests, len(tests)
+                        if isinstance(statement, ast.If | ast.Assert):
+                            tests.append(statement)
         return found
 
     @cached_property

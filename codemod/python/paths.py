@@ -29,7 +29,7 @@ class Guard:
     test: ast.expr
     holds: bool
     leaving: ast.stmt | None = None
-    """For a guard by an early exit: the statement that leaves (``continue``, ``break``, ``return``, ``raise``)."""
+    """For a guard by an early exit: the statement that leaves (``continue``, ``return``, ``assert`` and their like)."""
 
     @property
     def facts(self) -> tuple[tuple[str, bool], ...]:
@@ -101,12 +101,15 @@ def guards(module: ModuleNames, node: ast.AST) -> tuple[Guard, ...]:
 
 
 def _early_exits(module: ModuleNames, child: ast.stmt) -> Iterator[Guard]:
-    ifs, above = module.ifs_above.get(child, ([], 0))
-    for statement in reversed(ifs[:above]):
+    tests, above = module.tests_above.get(child, ([], 0))
+    for statement in reversed(tests[:above]):
         yield from _leaving(module, statement)
 
 
-def _leaving(module: ModuleNames, statement: ast.If) -> Iterator[Guard]:
+def _leaving(module: ModuleNames, statement: ast.If | ast.Assert) -> Iterator[Guard]:
+    if isinstance(statement, ast.Assert):
+        yield Guard(statement.test, True, statement)
+        return
     leaves = leaving_statement(module, statement.body)
     if leaves is not None:
         yield Guard(statement.test, False, leaves)
@@ -120,6 +123,8 @@ def leaving_statement(module: ModuleNames, block: Sequence[ast.stmt]) -> ast.stm
     last = block[-1] if block else None
     if isinstance(last, ast.Continue | ast.Break | ast.Return | ast.Raise):
         return last
+    if isinstance(last, ast.If):
+        return leaving_statement(module, last.body) and leaving_statement(module, last.orelse)
     if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
         name = ".".join(attribute_chain(last.value.func) or ())
         return last if (module.qualified(last.value.func) or name) in EXITS_OF_PROCESS else None

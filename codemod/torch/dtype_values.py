@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..python.conditions import Conditions, conditions_in
 from ..python.limits import MAX_VALUES
 from ..python.names import Binding, ModuleNames, Scope, resolve
+from ..python.paths import guards
 from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import Bound, Chosen, Declared, Defaulted, LookedUp, Returned, Step
 from ..source.project import Project
@@ -124,7 +125,7 @@ def _stated(step: Declared, scenario: Scenario) -> Scenario:
 def _given_of_binding(project: Project, step: Bound) -> tuple[Given, ...]:
     """What must hold for a binding to run, tests of the value that the name had before aside, and to be kept."""
     binding, conditions = step.binding, conditions_in(project, step.module)
-    given = conditions.path_given(binding.node, binding.scope) if binding.value is not None else ()
+    given = conditions.path_given(binding.node) if binding.value is not None else ()
     return (*(item for item in given if item.text != binding.name), *_given_that_it_stays(conditions, step))
 
 
@@ -133,14 +134,12 @@ def _given_that_it_stays(conditions: Conditions, step: Bound) -> Iterator[Given]
     first = step.binding
     if len(step.rivals) < 2 or first is not step.rivals[0] or not isinstance(first.node, ast.stmt):
         return
-    known = {(ast.unparse(test), holds) for test, holds in conditions.path_tests(first.node, first.scope)}
+    known = {(ast.unparse(guard.test), guard.holds) for guard in guards(step.module, first.node)}
     for later in step.rivals[1:]:
-        tests = conditions.path_tests(later.node, later.scope)
-        open_tests = [(test, holds) for test, holds in tests if (ast.unparse(test), holds) not in known]
-        if len(open_tests) == 1 and later.scope is first.scope:
-            test, holds = open_tests[0]
-            known.add((ast.unparse(test), not holds))
-            yield from conditions.given(test, not holds)
+        tests = [item for item in guards(step.module, later.node) if (ast.unparse(item.test), item.holds) not in known]
+        if len(tests) == 1 and later.scope is first.scope:
+            known.add((ast.unparse(tests[0].test), not tests[0].holds))
+            yield from conditions.given(tests[0].test, not tests[0].holds)
 
 
 def _from_function(project: Project, step: Returned, values: Iterable[Scenario]) -> Iterable[Scenario]:
@@ -149,7 +148,7 @@ def _from_function(project: Project, step: Returned, values: Iterable[Scenario])
     arguments = target.arguments(call) if call is not None else {}
     scope = step.caller.scope_of(call) if call is not None else target.scope
     conditions = conditions_in(project, target.module)
-    given = conditions.path_given(step.statement, target.module.scope_of(step.statement))
+    given = conditions.path_given(step.statement)
     for scenario in values:
         inner = (_of_parameter(target.scope, item) for item in (*scenario.given, *given))
         outer = tuple(_renamed(item, arguments, scope) for item in inner)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from ..purpose.regimes import Regime
 from ..python.arguments import receiver_of
-from ..python.conditions import conditions_in
 from ..python.names import ModuleNames, Scope, attribute_chain, modules_with
+from ..python.paths import guards
 from ..source.facts import fact
 from ..source.project import Project
 from .api import LOAD_KEYS, LOADERS
@@ -111,8 +111,7 @@ def _sections(module: ModuleNames, scope: Scope, root: str) -> set[str]:
 
 
 def _conditions_text(project: Project, scaler: Scaler) -> str:
-    conditions = conditions_in(project, scaler.module)
-    tests = [ast.unparse(test) for test, _ in conditions.path_tests(scaler.call, scaler.module.scope_of(scaler.call))]
+    tests = [ast.unparse(guard.test) for guard in guards(scaler.module, scaler.call)]
     enabled = scaler.enabled_node
     return " ".join([*tests, ast.unparse(enabled) if enabled is not None else ""])
 

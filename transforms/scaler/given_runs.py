@@ -70,7 +70,7 @@ def is_reached(project: Project, module: ModuleNames, node: ast.AST) -> bool:
 def _is_reached(project: Project, module: ModuleNames, node: ast.AST, passed: Sequence[Given], callers: int) -> bool:
     """``passed`` is what has to hold besides, said in the words of the function that ``node`` stands in."""
     scope = function_scope(module, node)
-    asked = [*passed, *conditions_in(project, module).path_given(node, scope)]
+    asked = [*passed, *conditions_in(project, module).path_given(node)]
     asked = [item for item in asked if not _is_met(item) and not is_check(module, item.node)]
     asked = [item for item in asked if not _names_what_is_loaded(module, node, item)]
     if not isinstance(scope.node, FunctionNode) or not callers:

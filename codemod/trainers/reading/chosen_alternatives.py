@@ -84,7 +84,7 @@ def _uses(project: Project, path: str, name: str) -> Iterator[tuple[ModuleNames,
             made = definition_of(project, module, node) if module.path != path else None
             if module.path != path and (made is None or made[0].path != path):
                 continue
-            yield module, conditions_in(project, module).path_given(node, module.scope_of(node))
+            yield module, conditions_in(project, module).path_given(node)
 
 
 def _holds(project: Project, module: ModuleNames, item: Given, launch: Launch | None) -> bool | None:

@@ -66,7 +66,7 @@ def is_left_out(project: Project, scope: Scope, launch: Launch) -> bool:
     if not isinstance(origin, CodeOrigin) or origin.node is None or any("$" in word for word in launch.words):
         return False
     module = origin.module
-    asked = conditions_in(project, module).path_given(origin.node, module.scope_of(origin.node))
+    asked = conditions_in(project, module).path_given(origin.node)
     tested = (item.node for item in asked if item.equal and item.values == (True,))
     return any(_is_absent(project, module, node, launch) for node in tested if isinstance(node, ast.Attribute))
 

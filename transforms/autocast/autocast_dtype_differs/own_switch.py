@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ....codemod.purpose.regimes import switches_bf16_on
-from ....codemod.purpose.steps import alternatives, function_scope, is_beside_training, is_crowded
+from ....codemod.purpose.steps import alternatives, is_beside_training, is_crowded
 from ....codemod.python.conditions import conditions_in, excludes
 from ....codemod.python.paths import guards
 from ....codemod.python.visible import means_the_same
@@ -45,9 +45,7 @@ def _switches(region: Autocast) -> Iterator[ast.expr]:
 def _is_excluded(project: Project, region: Autocast, item: Given) -> bool:
     """Whether the tests around the region leave bfloat16 out: ``if dtype == torch.float16:`` further up."""
     module = region.module
-    return excludes(
-        _as_bf16(item), conditions_in(project, module).path_given(region.node, function_scope(module, region.node))
-    )
+    return excludes(_as_bf16(item), conditions_in(project, module).path_given(region.node))
 
 
 def _as_bf16(item: Given) -> Given:

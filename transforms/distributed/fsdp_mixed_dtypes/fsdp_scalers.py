@@ -113,7 +113,7 @@ def _is_off_there(project: Project, scaler: Scaler, wrap: ast.Call) -> bool:
         for other, test, holds in conditions_of(project, scaler)
         for item in conditions_in(project, other).given(test, holds)
     ]
-    sharded = conditions_in(project, module).path_given(wrap, module.scope_of(wrap))
+    sharded = conditions_in(project, module).path_given(wrap)
     same = function_of(module, wrap) is home
     return any(excludes(item, on) for item in sharded if same or "." in item.text)
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from ....codemod.model import Place
 from ....codemod.python.callers import callers_of
-from ....codemod.python.conditions import conditions_in
 from ....codemod.python.functions import called_function
 from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
 from ....codemod.python.paths import guards
@@ -149,8 +148,8 @@ def is_for_half_only(project: Project, item: Autocast) -> bool:
     node = item.dtype_node
     if node is None:
         return False
-    conditions = conditions_in(project, item.module)
-    for test, holds in conditions.path_tests(item.node, item.module.scope_of(item.node).function):
+    for guard in guards(item.module, item.node):
+        test, holds = guard.test, guard.holds
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and ast.unparse(node) == ast.unparse(test.left):
             excluded = isinstance(test.ops[0], ast.NotEq | ast.IsNot) == holds
             others = constants_of(project, item.module, test.comparators[0]) if excluded else set()

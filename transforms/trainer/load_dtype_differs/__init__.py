@@ -93,7 +93,7 @@ def loads_chosen_together(project: Project) -> Iterator[Draft]:
         aside = run.recast or run.frozen or run.adapted or run.by_accelerate or load.quantized or load.unsloth
         if node is None or aside or run.precision.partitioned or run.precision.compute is not Compute.UNKNOWN:
             continue
-        around = conditions_in(project, load.module).path_given(load.call, load.module.scope_of(load.call))
+        around = conditions_in(project, load.module).path_given(load.call)
         for scenario in scenarios_of(project, load.module, node):
             switch = _switched_on(project, run, scenario.under(*around))
             if switch is not None:
