@@ -16,8 +16,6 @@ from .source.project import Project
 
 @dataclass(frozen=True, slots=True)
 class RuleAnswer:
-    """What one rule says."""
-
     findings: tuple[Finding, ...]
     failure: str = ""
     """Why it failed, after these findings; empty when it did not."""

@@ -28,7 +28,6 @@ class EventLog:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if path else 1
 
     def write(self, **event: object) -> None:
-        """One line."""
         os.write(self._descriptor, json.dumps(_finite(event)).encode() + b"\n")
 
 

@@ -80,13 +80,10 @@ class Check(Protocol):
         """The steps, in order; made lazily, so that building one may fail as part of running it."""
         ...
 
-    def judge(self, results: Mapping[str, StepResult], task: Task) -> Judgment:
-        """What the results mean."""
-        ...
+    def judge(self, results: Mapping[str, StepResult], task: Task) -> Judgment: ...
 
 
 def as_check(module: ModuleType) -> Check:
-    """A module seen as the check it is."""
     return cast(Check, module)
 
 

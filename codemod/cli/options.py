@@ -82,8 +82,6 @@ class ValueOption(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """What is given without a name."""
-
     help: str
     metavar: str
     read: Callable[[str], object] | None = None
@@ -100,7 +98,6 @@ def path_named(text: str) -> Path:
 
 
 def number_named(text: str) -> int:
-    """A whole number from 1 on."""
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 1_000:
         raise ValueError(f"{text!r} is not a number from 1 to 1000")
     return int(text)
@@ -148,7 +145,6 @@ def flag(help: str, *names: str) -> FlagOption:
 
 
 def file(help: str, *names: str) -> ValueOption:
-    """An option that takes a file."""
     return ValueOption(help, names, "FILE", path_named)
 
 
@@ -158,7 +154,6 @@ def current_folder() -> list[Path]:
 
 
 def format_option(formats: Sequence[Format], what: str = "result", default: str = "") -> ValueOption:
-    """The option ``--output-format``."""
     return _choice(formats, f"How to write the {what}.{default}", "--output-format")
 
 

@@ -156,7 +156,6 @@ def show_markdown(text: str, color: bool | None) -> None:
 
 
 def write_bytes(data: bytes, output: Path | None) -> None:
-    """Write to ``output``, or to stdout."""
     if output is not None:
         output.write_bytes(data)
         wrote(output, data)

@@ -105,7 +105,6 @@ def load_catalog() -> tuple[KnownMessage, ...]:
 
 
 def read_entries(text: str) -> list[KnownMessage]:
-    """The entries of one file."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

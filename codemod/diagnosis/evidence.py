@@ -48,7 +48,6 @@ class Evidence:
 
     @cached_property
     def owned(self) -> list[tuple[StackFrame, str]]:
-        """Each frame with its owner."""
         return [(frame, owner_of(frame)) for frame in self.frames]
 
     @cached_property

@@ -44,8 +44,6 @@ _STARTS = frozenset("[(>0123456789IWEFCDSs -|:")
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line of a log."""
-
     row: int
     text: str
     stream: str = ""

@@ -44,7 +44,6 @@ COUNTED = 5
 
 
 def where(frame: StackFrame) -> str:
-    """A frame as a place."""
     function = f" in {frame.function}" if frame.function else ""
     code = f": `{frame.code}`" if frame.code else ""
     return printable(f"{frame.path}:{frame.row}{function}{code}")

@@ -186,7 +186,6 @@ class FlowAnalysis:
         return self.function(module, outer).names
 
     def owner(self, module: ModuleNames, node: FunctionNode) -> ProjectClass | None:
-        """The class that a function is a method of."""
         scope = module.scopes[node]
         parent = scope.parent
         return ProjectClass(module, parent) if parent is not None and isinstance(parent.node, ast.ClassDef) else None
@@ -194,7 +193,6 @@ class FlowAnalysis:
     # --- classes ----------------------------------------------------------------------------------------------------
 
     def is_module(self, found: ProjectClass) -> bool:
-        """Whether a class is an ``nn.Module``."""
         return self.project.once((is_torch_module, found), lambda: is_torch_module(self.project, found))
 
     def qualified(self, module: ModuleNames, node: ast.expr) -> str | None:
@@ -211,7 +209,6 @@ class FlowAnalysis:
         return self.project.once(key, lambda: resolve(self.project, module, node))
 
     def own_weights(self, found: ProjectClass) -> Atom:
-        """The symbol for the weights of a class."""
         return self.project.once(
             (weights_atom, found), lambda: weights_atom(found, can_be_half=weights_can_be_half(self.project))
         )
@@ -317,5 +314,4 @@ def _names_are_asked_for(frame: Frame) -> bool:
 
 
 def flow_of(project: Project) -> FlowAnalysis:
-    """The dtype flow of a project."""
     return project.fact(FlowAnalysis)

@@ -100,7 +100,6 @@ def _given(backward: FunctionNode, names: Sequence[str], returned: Value) -> Map
 
 
 def gradient(value: Value) -> Value:
-    """The gradient of an output."""
     if value.kind is Kind.TENSOR and value.atoms:
         return Value(Kind.TENSOR, tuple(replace(atom, made=Made.GRADIENT) for atom in value.atoms))
     return Value(Kind.TENSOR, (Atom(symbol="gradient", role=Role.GRADIENT, can_be_half=False, made=Made.GRADIENT),))

@@ -107,7 +107,6 @@ def weights_atom(found: ProjectClass, *, can_be_half: bool) -> Atom:
 
 
 def attribute_value(frame: Frame, base: Value, name: str) -> Value:
-    """``base.name`` for a module."""
     if name in ("weight", "bias"):
         return Value(Kind.TENSOR, base.atoms)
     detail = base.detail

@@ -21,7 +21,6 @@ UNDECORATED = AutocastState(Autocasting.MAYBE)
 
 @memo
 def autocasts_by_node(project: Project, module: ModuleNames) -> dict[ast.AST, Autocast]:
-    """The autocasts of a module by their node."""
     found = autocasts_in(project, module) if "autocast" in module.document.text else ()
     return {item.node: item for item in found}
 

@@ -38,7 +38,6 @@ def any_item(value: Value) -> Value:
 
 
 def at_index(base: Value, index: ast.expr) -> Value:
-    """``base[index]`` of a sequence."""
     if base.items is None:
         return UNKNOWN_VALUE
     if base.label == "each":

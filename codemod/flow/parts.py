@@ -33,7 +33,6 @@ def parts_of(project: Project, owner: ProjectClass) -> tuple[ProjectClass, ...]:
 
 
 def all_parts(project: Project, owner: ProjectClass) -> Iterator[ProjectClass]:
-    """A class, its parts, and theirs."""
     seen, waiting = set[ProjectClass](), [owner]
     while waiting and len(seen) < MAX_PARTS:
         current = waiting.pop()

@@ -45,7 +45,6 @@ def field_of(base: Value, name: str) -> Value | None:
 
 
 def item_of(base: Value, index: ast.expr) -> Value:
-    """``base[index]`` of a record."""
     if not (isinstance(index, ast.Constant) and isinstance(index.value, str)):
         return first_field(base, index)
     empty = Value(Kind.SEQUENCE, items=()) if base.label == LISTS.label else UNKNOWN_VALUE

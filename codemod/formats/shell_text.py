@@ -54,7 +54,6 @@ class ShellText:
         self.entries = tuple(self._entry(index, item) for index, item in enumerate(self._found))
 
     def find(self, *key: str | int) -> tuple[Entry, ...]:
-        """All entries of that name."""
         return tuple(entry for entry in self.entries if entry.key == key)
 
     def set(self, entry: Entry, value: Scalar) -> ReplaceText:

@@ -84,7 +84,6 @@ def spell(value: Scalar, present: str) -> str:
 
 
 def spell_key(key: str) -> str:
-    """``key`` as one part of a key."""
     return key if _BARE_KEY.fullmatch(key) else _basic(key)
 
 

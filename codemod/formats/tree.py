@@ -32,7 +32,6 @@ class Node:
     index: int = -1
 
     def inner(self) -> Iterator[Node]:
-        """This node and all below it."""
         pending = [self]
         while pending:
             node = pending.pop()

@@ -76,7 +76,6 @@ def atom_places(project: Project, atoms: Iterable[Atom]) -> tuple[Place, ...]:
 
 
 def step_places(project: Project, step: Source | Mixture, text: str) -> Iterator[Place]:
-    """The place of one step, where it is in the source."""
     document = project.document(step.path)
     if document is not None and hasattr(step.node, "lineno"):
         yield Place(step.path, document.span(step.node), text)

@@ -110,7 +110,6 @@ def _keeps_some(made: ast.expr | None) -> bool:
 
 
 def _is_of(call: ast.Call, name: str, *methods: str) -> bool:
-    """Whether this calls a method of the model of that name."""
     owner = receiver_of(call, *methods)
     return owner is not None and ast.unparse(owner) == name
 

@@ -141,7 +141,6 @@ class Rechecking:
     # --- asking -------------------------------------------------------------------------------------------------------
 
     def regime(self, declared: Callable[[Project], str]) -> str:
-        """The regime that the project declares."""
         known, looks = self._known, self._project.looks
         if known is None or known.regime is None or not self._holds(known.regime[1]):
             looks.seen = 0

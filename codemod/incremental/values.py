@@ -142,7 +142,6 @@ class Values:
 
 
 def _place(node: ast.AST) -> list[object]:
-    """Where a node stands."""
     top = node
     while (above := getattr(top, "parent", None)) is not None:
         if isinstance(above, ast.JoinedStr):  # before Python 3.12 several may have one place there

@@ -15,8 +15,6 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 
 
 class ProfileSource(str, Enum):
-    """Where a profile comes from."""
-
     MEASURED = "measured"
     """``precfix probe`` ran on this machine."""
     PUBLISHED = "published"
@@ -63,8 +61,6 @@ class DtypeVerdict:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check."""
-
     name: str = ""
     status: Status = Status.OK
     failure: str = ""

@@ -31,7 +31,6 @@ class Known:
     """What is not known where it does not hold."""
 
     def missing(self, project: Project) -> str:
-        """What is not known."""
         return "" if self.holds else self.otherwise
 
 

@@ -26,8 +26,6 @@ DECLARED = frozenset(("typer.Option", "typer.Argument", "fastapi.Query", "cyclop
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameter:
-    """One parameter that is an option."""
-
     function: FunctionNode
     name: str
     flags: tuple[str, ...]

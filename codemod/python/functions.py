@@ -73,7 +73,6 @@ def called_function(project: Project, module: ModuleNames, call: ast.Call) -> Fu
 
 
 def named_function(project: Project, module: ModuleNames, func: ast.expr, scope: Scope) -> FunctionTarget | None:
-    """The project function that an expression names in ``scope``."""
     chain = attribute_chain(func)
     if chain is None:
         return None

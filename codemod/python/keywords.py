@@ -11,8 +11,6 @@ from .names import ModuleNames, string_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Keywords:
-    """What a call is given by name."""
-
     values: dict[str, ast.expr]
     complete: bool
     """False where a dictionary whose content is not known is passed too."""

@@ -219,7 +219,6 @@ def checked_modules(
 
 
 def modules_at(project: Project, paths: Iterable[str]) -> Iterator[ModuleNames]:
-    """The modules at some paths."""
     return (names_of(project, document) for document in project.python_documents_at(paths))
 
 

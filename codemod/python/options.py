@@ -38,8 +38,6 @@ SWITCHES = {"store_true": False, "store_false": True}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Option:
-    """One declaration of an option."""
-
     module: ModuleNames
     node: ast.AST
     kind: str
@@ -107,7 +105,6 @@ class Option:
 
 @memo
 def options_in(project: Project, module: ModuleNames) -> dict[str, list[Option]]:
-    """The options that one module declares, by name."""
     found: dict[str, list[Option]] = {}
     for option in (*_flags(module), *_defined(module), *_parameters(module), *_fields(module), *_nodes(module)):
         found.setdefault(option.name, []).append(option)

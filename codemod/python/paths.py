@@ -213,14 +213,12 @@ def tries(module: ModuleNames, node: ast.AST) -> Iterator[ast.Try]:
 
 
 def loop_names(loop: LoopNode) -> set[str]:
-    """The names that a ``for`` loop binds."""
     if isinstance(loop, ast.While):
         return set()
     return {item.id for item in ast.walk(loop.target) if isinstance(item, ast.Name)}
 
 
 def position(node: ast.AST) -> tuple[int, int]:
-    """Where a node starts."""
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 

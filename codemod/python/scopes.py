@@ -88,7 +88,6 @@ def positional(arguments: ast.arguments) -> list[ast.arg]:
 
 
 def defaults_in(arguments: ast.arguments) -> dict[str, ast.expr]:
-    """The defaults of parameters, by name."""
     placed = zip(reversed(positional(arguments)), reversed(arguments.defaults), strict=False)
     named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     return {item.arg: default for item, default in (*[*placed][::-1], *named) if default is not None}
@@ -167,7 +166,6 @@ def last_name(node: ast.AST) -> str:
 
 
 def string_of(node: ast.AST | None) -> str | None:
-    """The string that is written there."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
@@ -182,5 +180,4 @@ def is_docstring(statement: ast.stmt) -> bool:
 
 
 def is_none(node: ast.AST | None) -> bool:
-    """Whether ``None`` is written there."""
     return isinstance(node, ast.Constant) and node.value is None

@@ -19,7 +19,6 @@ _RUN_TIME_NAMES = ("install_requires", "requirements", "required")
 
 
 def pins_of_setup_cfg(document: Document) -> Iterator[Pin]:
-    """The pins of a ``setup.cfg``."""
     import configparser
 
     parser = configparser.RawConfigParser(strict=False)
@@ -109,7 +108,6 @@ def pins_of_pyproject(document: Document) -> Iterator[Pin]:
 
 
 def pins_of_pipfile(document: Document) -> Iterator[Pin]:
-    """The pins of a ``Pipfile``."""
     data = read_toml(document.text)
     for name, versions in data.table("packages").versions():
         yield from _keyed(document, name, versions, Tier.RUN_TIME, poetry=False)
@@ -173,7 +171,6 @@ class TomlTable:
     values: Mapping[str, object]
 
     def table(self, key: str) -> TomlTable:
-        """The table under ``key``."""
         return _table(self.values.get(key))
 
     def tables(self) -> Iterator[tuple[str, TomlTable]]:

@@ -56,7 +56,6 @@ class Places:
         return self.at(path, span.row)
 
     def at(self, path: str, row: int, column: int | None = None) -> str:
-        """The same of a row, with the column where one is given."""
         cell, row, shown = self.locate(path, row, column or 1)
         parts = [f"{self.prefix}{path}", *([f"cell {cell}"] if cell is not None else []), row]
         return printable(":".join(map(str, parts if column is None else [*parts, shown])))

@@ -94,7 +94,6 @@ def _would_be_items(source: ParsedText, original: cst.BaseExpression, new: cst.B
 
 
 def bracketed(node: cst.BaseExpression) -> cst.BaseExpression:
-    """The expression in parentheses."""
     return node.with_changes(lpar=[cst.LeftParen(), *node.lpar], rpar=[*node.rpar, cst.RightParen()])
 
 

@@ -137,7 +137,6 @@ class _Place:
         self.first_use = next(uses, len(self.body))
 
     def text_with_import(self) -> str:
-        """The text and the import."""
         if not self.body:
             return self._inserted(len(self.text), self.binding.statement)
         cells = [cell for cell in self._cells() if cell.start <= self.first_use] or [self._cells()[0]]

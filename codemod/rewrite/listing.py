@@ -111,7 +111,6 @@ def _plain(tail: Gap) -> Gap:
 
 
 def call_listing(call: cst.Call) -> Listing:
-    """The arguments of a call."""
     gaps: list[Gap] = [call.whitespace_before_args]
     commas: list[cst.Comma | None] = []
     for arg in call.args:

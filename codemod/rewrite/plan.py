@@ -60,8 +60,6 @@ class Wrap:
 
 @dataclass
 class EditPlan:
-    """What to do with which node of one file."""
-
     removed: set[cst.CSTNode] = field(default_factory=set)
     before: dict[cst.CSTNode, list[str]] = field(default_factory=dict)
     after: dict[cst.CSTNode, list[str]] = field(default_factory=dict)

@@ -46,7 +46,6 @@ class Selection:
         return cls(kept, (*settings.ignore, *settings.extend_ignore, *ignore))
 
     def takes(self, rule: Rule) -> bool:
-        """Whether the rule runs."""
         ignored = _weight(self.ignore, rule)
         if self.select is None:
             return not ignored and not rule.is_opt_in

@@ -63,7 +63,6 @@ class Suppression:
 
 
 def suppressions_of(document: Document) -> tuple[Suppression, ...]:
-    """The suppressions in a document, in order."""
     return document.fact(_suppressions)
 
 

@@ -125,7 +125,6 @@ class Document:
 
     @property
     def data(self) -> bytes:
-        """The bytes of the file."""
         return self.text.encode() if self._data is None else self._data
 
     # --- writing ------------------------------------------------------------------------------------------------------
@@ -180,7 +179,6 @@ class Document:
 
     @property
     def parses(self) -> bool:
-        """Whether there is a tree."""
         return isinstance(self._parsed, ast.Module)
 
     @cached_property
@@ -260,7 +258,6 @@ class Document:
         return len(line.encode("utf-8", "surrogatepass")[:byte_column].decode("utf-8", "ignore")) + 1
 
     def source(self, span: Span) -> str:
-        """The text of a span."""
         return self.text[self.offset(span.row, span.column) : self.offset(span.end_row, span.end_column)]
 
     @cached_property

@@ -44,7 +44,6 @@ class Looks:
             self.seen |= self.bit(*what)
 
     def bit(self, *what: object) -> int:
-        """The bit of a thing."""
         found = self.bits.get(what)
         if found is None:
             found = self.bits[what] = 1 << len(self.bits)

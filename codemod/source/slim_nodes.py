@@ -75,7 +75,6 @@ class Parents:
     @overload
     def get(self, node: ast.AST, other: T) -> ast.AST | T: ...
     def get(self, node: ast.AST | None, other: object = None) -> object:
-        """The node around ``node``; ``other`` where there is none."""
         return getattr(node, "parent", other)
 
     def __getitem__(self, node: ast.AST) -> ast.AST:

@@ -69,7 +69,6 @@ class FileStore:
             return 0
 
     def of(self, paths: Collection[str]) -> FileStore:
-        """A store of some of the files."""
         other = copy(self)
         other._kept, other._passing = {}, WeakValueDictionary()
         other.paths = tuple(path for path in self.paths if path in paths)

@@ -17,8 +17,6 @@ from .scalers import Scaler, Use
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScalerStep:
-    """What one function does with one scaler."""
-
     scaler: Scaler
     module: ModuleNames
     function: ast.AST

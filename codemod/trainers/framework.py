@@ -169,8 +169,6 @@ class Recognition:
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """One trainer."""
-
     id: str
     title: str
     formats: tuple[str, ...]

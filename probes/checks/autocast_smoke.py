@@ -20,7 +20,6 @@ SCALE = 1024.0
 
 
 def steps(task: Task) -> Iterator[Step]:
-    """One step for each dtype."""
     for name in DTYPES:
         yield name, lambda name=name: _smoke(task.device, name)  # type: ignore[misc]
 

@@ -15,7 +15,6 @@ FP8 = "fp8"
 
 
 def steps(task: Task) -> Iterator[Step]:
-    """One step for each dtype."""
     for name in ("fp32", "bf16", "fp16"):
         yield name, lambda name=name: _sixteen(task.device, name)  # type: ignore[misc]
     yield FP8, lambda: _eight(task.device)

@@ -24,7 +24,6 @@ TF32_ERROR = 2.0**-20
 
 
 def steps(task: Task) -> Iterator[Step]:
-    """One step for each dtype."""
     for name in DTYPES:
         yield name, lambda name=name: _error(task, name)  # type: ignore[misc]
 

@@ -54,7 +54,6 @@ class Inputs:
 
 
 def operations() -> Table:
-    """All operations by name."""
     groups = (_products, _convolutions, _norms, _activations, _losses, _indexing, _reductions, _shapes, _linear_algebra)
     return {name: operation for group in groups for name, operation in group().items()}
 

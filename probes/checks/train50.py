@@ -23,7 +23,6 @@ LEARNT = 0.7
 
 
 def steps(task: Task) -> Iterator[Step]:
-    """One step for each regime."""
     for regime in REGIMES:
         yield regime, lambda regime=regime: _train(task, regime)  # type: ignore[misc]
 

@@ -80,8 +80,6 @@ class Notebook:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What is asked for."""
-
     command: Sequence[str]
     root: Path
     """The project: what is below it is the user's, and named from here."""

@@ -229,7 +229,6 @@ def compares_dtypes(node: ast.AST) -> bool:
 
 
 def reads_dtype(node: ast.AST) -> bool:
-    """Whether a dtype is read somewhere in ``node``."""
     return any(isinstance(item, ast.Attribute) and item.attr == "dtype" for item in ast.walk(node))
 
 

@@ -32,7 +32,6 @@ class Row:
 
 @lru_cache(maxsize=1)
 def rows() -> tuple[Row, ...]:
-    """All rows."""
     text = resources.files(__package__).joinpath(TABLE).read_text("utf-8")
     data: Any = plain_data(text, TABLE)
     return tuple(_rows(data["optimizers"])) + tuple(_rows(data["trainers"]))

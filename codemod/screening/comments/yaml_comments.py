@@ -14,7 +14,6 @@ _HEADER = re.compile(r"[|>][^\s#]*[ \t]+(#[^\r\n\x85\u2028\u2029]*)")
 
 
 def read_yaml(builder: LayoutBuilder, document: Document) -> None:
-    """Read a stream of documents."""
     done = 0
     try:
         for token in yaml.scan(builder.text, Loader=yaml.SafeLoader):

@@ -211,8 +211,6 @@ class TypedParser:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fields:
-    """The fields of some classes."""
-
     names: frozenset[str]
     frameworks: tuple[Framework, ...]
     """Trainers whose classes are among them, or among their bases."""

@@ -22,7 +22,6 @@ def all_hold(project: Project, scope: Scope, conditions: Iterable[Condition]) ->
 
 
 def holds(project: Project, scope: Scope, condition: Condition) -> bool | None:
-    """Whether one condition holds in ``scope``."""
     if condition.operator == "any-of":
         outcomes = [holds(project, scope, item) for item in condition.alternatives]
         return True if True in outcomes else None if None in outcomes else False

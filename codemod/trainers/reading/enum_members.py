@@ -27,7 +27,6 @@ def member_source(project: Project, kind: str, module: ModuleNames, node: ast.ex
 
 
 def are_members(found: Iterable[Source]) -> bool:
-    """Whether one of these is a member."""
     return any(isinstance(item.respelling, partial) and item.respelling.func is _other for item in found)
 
 

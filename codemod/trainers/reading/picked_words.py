@@ -130,7 +130,6 @@ def pick_of(project: Project, module: ModuleNames, node: ast.expr) -> Pick | Non
 
 
 def module_of(project: Project, near: ModuleNames, scope: Scope) -> ModuleNames | None:
-    """The module that ``scope`` belongs to."""
     while scope.parent is not None:
         scope = scope.parent
     if scope.node is near.tree:

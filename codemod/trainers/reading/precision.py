@@ -53,7 +53,6 @@ class Precision:
 
     @property
     def place(self) -> Place:
-        """Where it is asked for."""
         return self.setting.place if self.setting is not None else self.scope.place
 
     @property
@@ -64,7 +63,6 @@ class Precision:
 
     @property
     def call(self) -> ast.Call:
-        """The call that says it."""
         assert self.scope.call is not None
         return self.scope.call
 
@@ -88,7 +86,6 @@ class Precision:
 
 @memo
 def precision_of(project: Project, scope: Scope) -> Precision:
-    """What ``scope`` asks for."""
     leading = [setting for setting in scope.effective() if setting.key.means]
     values = [tokens_of(project, scope, setting) for setting in leading]
     found: dict[str, Setting | None] = {}

@@ -65,7 +65,6 @@ def all_runs_of(project: Project) -> tuple[Run, ...]:
 
 
 def runs_with(project: Project, scope: Scope) -> list[Run]:
-    """The runs that a scope is part of."""
     return [run for run in runs_of(project) if any(member.scope is scope for member in run.members)]
 
 

@@ -102,7 +102,6 @@ def dtype_of(module: ModuleNames, node: ast.expr) -> str | None:
 
 
 def is_precision_word(text: str) -> bool:
-    """Whether a string names a precision."""
     return isinstance(as_dtype(text), Dtype) or text in OTHER_WORDS
 
 

@@ -56,7 +56,6 @@ class Clash:
         return f"{self.contradiction.message} [{self.contradiction.id}]"
 
     def fixes(self, project: Project, name: str) -> tuple[Fix, ...]:
-        """The fix, if there is one."""
         item, change = self.contradiction, self.change
         if change is None:
             return ()

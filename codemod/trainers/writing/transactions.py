@@ -270,7 +270,6 @@ def _scripts_named(paths: frozenset[str], words: Sequence[str]) -> Iterator[str]
 
 
 def _runs_by_command(project: Project) -> Mapping[tuple[str, int], list[object]]:
-    """The runs of each command line."""
     found: dict[tuple[str, int], list[object]] = {}
     for number, run in enumerate(runs_of(project)):
         if run.command is not None:

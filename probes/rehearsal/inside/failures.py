@@ -159,7 +159,6 @@ class Failures:
         session.flush()
 
     def operand(self, tensor: Any, frame: Any = None) -> Any:
-        """A tensor as data."""
         birth = self.session.births.of(tensor)
         known = {"dtype": dtype_name(tensor.dtype), "shape": [] if tensor.is_nested else [*map(int, tensor.shape)]}
         known |= {"role": role_of(self.torch, tensor), "names": names_of(tensor, frame)}

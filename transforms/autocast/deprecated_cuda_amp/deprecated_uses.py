@@ -39,7 +39,6 @@ class Deprecated:
 
     @property
     def new_name(self) -> str:
-        """The full new name."""
         return f"torch.{self.name}" if self.kind == "function" else f"torch.amp.{self.name}"
 
 

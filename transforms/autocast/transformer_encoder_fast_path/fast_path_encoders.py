@@ -57,7 +57,6 @@ class Encoder:
 
 @fact
 def encoders(project: Project) -> tuple[Encoder, ...]:
-    """The encoders of the project, by file."""
     documents = list(project.python_documents(WORDS, ("Transformer",)))
     modules = dict.fromkeys(names_of(project, document) for document in documents)
     names = {name for module in modules for name in _subclasses(project, module)}

@@ -132,7 +132,6 @@ class Checkpoint:
 
     @property
     def loaded(self) -> Place:
-        """Where, as evidence."""
         return self.module.place(self.call, f"{self.model} is loaded")
 
 

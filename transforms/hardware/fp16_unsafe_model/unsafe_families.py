@@ -30,7 +30,6 @@ class Family:
 
 @lru_cache(maxsize=1)
 def families() -> tuple[Family, ...]:
-    """All rows."""
     data: Any = plain_data(resources.files(__package__).joinpath(TABLE).read_text("utf-8"), TABLE)
     rows = data["families"]
     return tuple(Family(row["name"], tuple(row["patterns"]), tuple(row.get("breaks_when_halved", ()))) for row in rows)

@@ -96,6 +96,5 @@ def _given(function: FunctionNode | ast.Lambda) -> tuple[str, ...]:
 
 
 def loads_of(project: Project, name: str) -> Iterator[tuple[ModuleNames, ast.Attribute]]:
-    """Where an attribute of this name is read."""
     for module in modules_with(project, (name,)):
         yield from ((module, load) for load in module.attribute_loads.get(name, ()))

@@ -86,7 +86,6 @@ def is_handed_out(project: Project, module: ModuleNames, function: FunctionNode)
 
 
 def _mentions(project: Project, module: ModuleNames, function: FunctionNode) -> Iterator[tuple[ModuleNames, ast.expr]]:
-    """Where the function is named and not called."""
     for other in _modules_that_name(project, module, function):
         for node in (*other.name_loads.get(function.name, ()), *other.attribute_loads.get(function.name, ())):
             call = other.parents.get(node)
