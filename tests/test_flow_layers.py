@@ -315,12 +315,6 @@ def test_losses(name: str) -> None:
             assert loss_of(name, given, target) == told_of_loss(LAYERS[name], given, target, True)
 
 
-def test_mix_of_a_layer_follows_its_operation() -> None:
-    assert LAYERS["LayerNorm"].mix_on("cuda") == OPERATIONS["layer_norm"].mix_on("cuda") == "raises"
-    assert LAYERS["LayerNorm"].mix_on("cpu") == "raises-narrow-weight"
-    assert LAYERS["Linear"].mix_on("cuda") == "raises"
-
-
 @pytest.mark.parametrize("name", sorted({*SAME_MODULE} - {"cuda", "xpu", "npu"}))
 def test_methods_that_give_back_the_module(name: str) -> None:
     module = torch.nn.Linear(2, 2)

@@ -148,7 +148,8 @@ def raises(op: Operation, dtypes: Dtypes, device: str) -> bool:
     """Whether operands of these dtypes raise, autocast having cast what it casts."""
     if {str(dtype).removeprefix("torch.") for dtype in dtypes} & set(missing_dtypes(op.name, device)):
         return True
-    mix = op.mix_on(device) if len(set(dtypes)) > 1 else "none"
+    mix = op.mix_on_cuda if device != "cpu" and op.mix_on_cuda else op.mix
+    mix = mix if len(set(dtypes)) > 1 else "none"
     if mix == "raises-narrow-weight":
         return len(set(dtypes[1:])) > 1 or dtypes[1].itemsize < dtypes[0].itemsize
     if mix == "raises-mask":

@@ -39,8 +39,6 @@ def test_code_cells_are_joined_by_sentinels() -> None:
     assert document.tree.body
     assert document.encode(document.text) == data
     assert [document.cell_of(row) for row in range(1, 8)] == [(1, 1), (1, 2), None, (3, 1), (3, 2), None, (4, 1)]
-    assert document.row_of(4, 1) == 7
-    assert document.row_of(2, 1) is None
     assert read(b'{"cells": [], "nbformat": 4}').cell_of(1) is None
 
 

@@ -273,10 +273,6 @@ class Document:
         """For a notebook's row, (1-based number of the cell among all cells, 1-based row inside it); else None."""
         return None if self.notebook is None else self.notebook.cell_of(row)
 
-    def row_of(self, cell: int, row: int) -> int | None:
-        """The inverse of `cell_of`: the row of the virtual module; None when that cell is not part of it."""
-        return None if self.notebook is None else self.notebook.row_of(cell, row)
-
     def file_row(self, row: int) -> int | None:
         """The row of the file itself: differs from ``row`` in notebooks, where None means that no row holds it."""
         return row if self.notebook is None else self.notebook.json_row_of(row)

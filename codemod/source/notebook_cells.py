@@ -93,10 +93,6 @@ class Notebook:
         inside = row - part.first_row + 1
         return (part.cell.number, inside) if inside <= len(_NEWLINE.findall(part.masked)) + 1 else None
 
-    def row_of(self, cell: int, row: int) -> int | None:
-        """The row of the virtual module of a row of a cell; None when the cell is not part of the module."""
-        return next((part.first_row + row - 1 for part in self._parts if part.cell.number == cell), None)
-
     def json_row_of(self, row: int) -> int | None:
         """The row of the JSON text in which a row of the virtual module is written; None for a sentinel."""
         index = bisect_right(self._first_rows, row) - 1

@@ -125,11 +125,6 @@ class Project(Files):
         return len(self._store.skipped) == len(self.discovery.skipped)
 
     @property
-    def parsed_documents(self) -> list[Document]:
-        """The documents in memory that have been parsed."""
-        return [document for document in self._store.in_memory if document.is_parsed and document.parses]
-
-    @property
     def left_out(self) -> tuple[Skipped, ...]:
         """What was passed over on purpose when the project was opened, sorted by path."""
         return tuple(Skipped(path, reason) for path, reason in sorted(self.discovery.left_out.items()))

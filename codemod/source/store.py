@@ -49,11 +49,6 @@ class FileStore:
         known = self._passing.get(path)
         return self._load(path) if known is None else known
 
-    @property
-    def in_memory(self) -> list[Document]:
-        """The documents that somebody holds."""
-        return [*self._passing.values()]
-
     def keep(self, document: Document) -> Document:
         """Hold a document of this store in memory."""
         self._kept[document.path] = document

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from . import table_rows
-from .operations import OPERATIONS, policy_of
+from .operations import policy_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,6 @@ class Layer:
     def autocast(self, device: str) -> str:
         """The policy under autocast of ``device``, in the words of :meth:`Operation.autocast`, or ``keeps-input``."""
         return (self.on_cpu if device == "cpu" else self.on_cuda) or policy_of(self.operation, device)
-
-    def mix_on(self, device: str) -> str:
-        behind = OPERATIONS.get(self.operation)
-        return behind.mix_on(device) if behind and self.mix == "raises-narrow-weight" else self.mix
 
 
 def _layers() -> Iterator[Layer]:

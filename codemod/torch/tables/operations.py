@@ -68,9 +68,6 @@ class Operation:
     def operands_in(self, *, method: bool) -> tuple[Operand, ...]:
         return self.method_operands if method and self.method_operands else self.operands
 
-    def mix_on(self, device: str) -> str:
-        return self.mix_on_cuda if device != "cpu" and self.mix_on_cuda else self.mix
-
     def autocast(self, device: str) -> str:
         """The policy under autocast of ``device``: ``lower``, ``fp32``, ``set_opt_dtype``, ``promote``, ``banned``.
 
