@@ -71,7 +71,7 @@ def moved(frame: Frame, node: ast.expr, operands: list[NodeValue], named: Named)
             return Value(Kind.TENSOR, atoms_of_dtype(frame, item, value), scalar=scalar)
         if value.kind is Kind.TENSOR:
             return Value(Kind.TENSOR, value.atoms, scalar=scalar)
-        if not _is_device(item, value):
+        if not is_device(item) and value.kind is not Kind.NUMBER:
             named_so = "dtype" in text_of(item).lower()
             return Value(Kind.TENSOR, dtype_atoms(frame, item) if named_so else (), scalar=scalar)
     if any(key == "**" for key, _, _ in named):
@@ -79,8 +79,8 @@ def moved(frame: Frame, node: ast.expr, operands: list[NodeValue], named: Named)
     return replace(first, scalar=scalar)
 
 
-def _is_device(node: ast.expr, value: Value) -> bool:
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, str | int | bool)
+def is_device(node: ast.expr) -> bool:
+    """Whether an argument of ``to`` is a device: by its name, or a constant."""
     text = text_of(node).lower()
-    return value.kind is Kind.NUMBER or any(word in text for word in ("device", "cuda", "rank", "gpu"))
+    named = "dtype" not in text and any(word in text for word in ("device", "cuda", "rank", "gpu"))
+    return isinstance(node, ast.Constant) or named

@@ -12,6 +12,7 @@ from ..python.paths import exclusive, function_of, loops
 from ..source.project import Project
 from .dtype_values import constants_of
 from .dtypes import FP16
+from .trained_modules import is_trained
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +48,8 @@ def _cast_pipeline(project: Project, module: ModuleNames, call: ast.Call, receiv
         if not isinstance(made, ast.Call) or "ipeline" not in ast.unparse(made.func) or exclusive(module, made, call):
             continue
         live = [item for item in made.keywords if item.arg and _is_live(item.value)]
-        trained = [item for item in live if _is_trained(module, item.value)]
+        names = ((item, each) for item in live for each in ast.walk(item.value) if isinstance(each, ast.Name))
+        trained = [item for item, each in names if is_trained(module, each)]
         if trained:
             besides = _is_cast_besides(module, call, trained)
             yield LivePipeline(module, made, call, argument, trained[0].arg or "", besides)
@@ -67,18 +69,6 @@ def _half_argument(project: Project, module: ModuleNames, call: ast.Call) -> str
 def _is_live(node: ast.expr) -> bool:
     """``accelerator.unwrap_model(unet)``, ``unwrap_model(unet)``."""
     return isinstance(node, ast.Call) and "unwrap" in ast.unparse(node.func)
-
-
-def _is_trained(module: ModuleNames, node: ast.expr) -> bool:
-    """Whether an optimizer may get the parameters of the model: they are read, and ``requires_grad_(False)`` is not
-    called on it."""
-    names = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
-    for call in module.calls_by_name.get("requires_grad_", []):
-        off = bool(call.args) and isinstance(call.args[0], ast.Constant) and not call.args[0].value
-        if off and getattr(receiver_of(call), "id", "") in names:
-            return False
-    read = [*module.calls_by_name.get("parameters", []), *module.calls_by_name.get("named_parameters", [])]
-    return any(getattr(receiver_of(call), "id", "") in names for call in read)
 
 
 def _is_cast_besides(module: ModuleNames, cast: ast.Call, live: Sequence[ast.keyword]) -> bool:

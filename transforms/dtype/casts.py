@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
+from ...codemod.flow.call_dtypes import is_device
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role
 from ...codemod.flow.operation_calls import has_size
@@ -17,7 +18,7 @@ from ...codemod.python.names import ModuleNames, last_name
 from ...codemod.source.project import Project
 from .clashes import followers
 from .proved_casts import is_tensor, needs_of_cast
-from .surroundings import MOVING, is_device
+from .surroundings import MOVING
 
 BUILTINS = ("next", "getattr")
 """Functions that need no import, in the spellings of a dtype."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import Enum
 
+from ...codemod.flow.call_dtypes import is_device
 from ...codemod.flow.encounters import all_meetings, meetings
 from ...codemod.flow.frame import Autocasting, Meeting
 from ...codemod.flow.lattice import Atom, Made, Role
@@ -31,7 +32,6 @@ from .surroundings import (
     is_cast_below,
     is_cast_on_the_way,
     is_cast_to_the_other,
-    is_device,
     is_on_purpose,
     is_only_for_prepared,
     readers,

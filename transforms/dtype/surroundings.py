@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...codemod.flow.call_dtypes import is_device
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role
 from ...codemod.flow.results import may_be_prepared
@@ -91,14 +92,6 @@ def _follows(call: ast.Call, operand: str) -> bool:
     """``module.to(x)``, ``module.to(x.dtype)``: the weights follow the operand."""
     given = [*call.args, *(item.value for item in call.keywords)]
     return any(ast.unparse(item) in (operand, f"{operand}.dtype") for item in given)
-
-
-def is_device(node: ast.expr) -> bool:
-    """Whether an argument of ``to`` is a device: by its name, or a string."""
-    if isinstance(node, ast.Constant):
-        return True
-    text = ast.unparse(node).lower()
-    return "dtype" not in text and any(word in text for word in ("device", "cuda", "rank", "gpu"))
 
 
 # --- what follows -----------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ from ....codemod.proof.needs import RAISES, Known
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.checked import checked_code
 from ....codemod.python.bindings import only_value
+from ....codemod.python.caught import is_caught
 from ....codemod.python.names import ModuleNames, last_name, resolve, string_of
 from ....codemod.python.options import Option, options_read
 from ....codemod.python.paths import guards
@@ -119,7 +120,7 @@ def _of_torch(project: Project, module: ModuleNames, call: ast.Call) -> Iterator
             edits = _replaced(module, item.value, text)
             enters_later = ast.unparse(call.func).endswith("autocast")
             fix = None
-            if edits and (enters_later or is_caught(module, call)):
+            if edits and (enters_later or is_caught(module, call, "Error")):
                 fix = Fix.unsafe("dtype", "pass the dtype", *edits)
             elif edits:
                 fix = proved(project, "dtype", "pass the dtype", edits, RAISES)
@@ -165,7 +166,7 @@ def _named(project: Project, module: ModuleNames, call: ast.Call, keys: Sequence
         fixes: list[Fix] = []
         if isinstance(item.value, ast.Constant):
             edit = module.replace(item.value, f'"{right.name}"')
-            is_certain = Known(item.arg == COMPUTE and not is_caught(module, call), "it may not be read")
+            is_certain = Known(item.arg == COMPUTE and not is_caught(module, call, "Error"), "it may not be read")
             fixes = [proved(project, "name", f'write "{right.name}"', [edit], RAISES, is_certain)]
         yield rule.at(module, item.value, f"torch has no {text}: {item.arg} must be {right.name!r}", fixes=fixes)
 
@@ -173,7 +174,7 @@ def _named(project: Project, module: ModuleNames, call: ast.Call, keys: Sequence
 def _created(project: Project, module: ModuleNames, call: ast.Call) -> Fix | None:
     text = _text(module, call.args[0])
     edits = _replaced(module, call.args[0], text, call) if text and len(call.args) == 1 and not call.keywords else []
-    certain = Known(not is_caught(module, call), "the exception may be expected")
+    certain = Known(not is_caught(module, call, "Error"), "the exception may be expected")
     return proved(project, "dtype", "name the dtype", edits, RAISES, certain) if edits else None
 
 
@@ -239,18 +240,13 @@ def _stated(option: Option) -> list[ast.expr]:
 
 def _is_looked_after(module: ModuleNames, call: ast.Call, key: ast.Attribute) -> bool:
     """Whether a test, an exception or an assignment deals with names that are not there."""
-    if is_caught(module, call):
+    if is_caught(module, call, "Error"):
         return True
     text = ast.unparse(key)
     if any(text in ast.unparse(guard.test) for guard in guards(module, call)):
         return True
     asked = (other.args[0] for other in module.calls_by_name.get("hasattr", []) if other.args)
     return bool(module.attribute_stores.get(key.attr)) or any(ast.unparse(item) == "torch" for item in asked)
-
-
-def is_caught(module: ModuleNames, node: ast.AST) -> bool:
-    """Whether an exception that is raised here may be expected."""
-    return any(isinstance(above, ast.Try) and above.handlers for above in module.ancestors(node))
 
 
 rule = Rule.of("PF409", check)
