@@ -109,19 +109,11 @@ def active_under_bf16(project: Project, scaler: Scaler, regions: Sequence[Region
 def _active(project: Project, scaler: Scaler, given: Sequence[Given]) -> bool | None:
     outcomes: set[bool | None] = set()
     for module, test, holds in conditions_of(project, scaler):
-        if _is_not_made_yet(scaler, test):
-            continue
         outcome = _holds(project, module, test, holds, given)
         outcomes.add(None if outcome and _is_switch_of_scaler(project, module, test, given) else outcome)
     if False in outcomes or _no_use_reached(project, scaler, given):
         return False
     return None if None in outcomes else True
-
-
-def _is_not_made_yet(scaler: Scaler, test: ast.expr) -> bool:
-    """``if _scaler is None: _scaler = GradScaler()``: the first call makes it, whatever was chosen."""
-    asked = test.left if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is) else None
-    return any(use.node is asked for use in scaler.uses_of("none-test"))
 
 
 def _is_switch_of_scaler(project: Project, module: ModuleNames, test: ast.expr, given: Sequence[Given]) -> bool:

@@ -9,11 +9,12 @@ from ....codemod.model import Edit, EditRefused
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.purpose.regions import regions_of
+from ....codemod.purpose.steps import carries_nothing_back
 from ....codemod.purpose.targets import EFFECTS
 from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import dtype_scenarios, is_without_gradients, runs_without_gradients
+from ....codemod.torch.autocast import dtype_scenarios
 from ....codemod.torch.dtypes import BF16, FP16, HALVES
 from ....codemod.torch.machine_tests import asks_machine
 from ....codemod.torch.scaler_edits import add_scaler, disable_scaler
@@ -132,7 +133,7 @@ def _region_edits(project: Project, region: TrainingRegion) -> tuple[Edit, ...]:
 def _scaled(project: Project, region: TrainingRegion, asked: Question) -> tuple[Edit, ...]:
     """The edits that give the region's loop a scaler; none where there is one. Raises EditRefused."""
     autocast = region.autocast
-    if runs_without_gradients(autocast) or _holds_evaluation(region):
+    if carries_nothing_back(autocast):
         return ()
     if any(autocast.node is item.autocast.node for scaler in scalers(project) for item in regions_of(project, scaler)):
         return ()
@@ -145,12 +146,6 @@ def _scaled(project: Project, region: TrainingRegion, asked: Question) -> tuple[
     if fix is None:
         raise EditRefused("float16 needs a GradScaler, and this loop has no simple place for one")
     return fix.edits
-
-
-def _holds_evaluation(region: TrainingRegion) -> bool:
-    block = region.module.statement_of(region.autocast.node)
-    body = block.body if isinstance(block, ast.With | ast.AsyncWith) else []
-    return bool(body) and all(is_without_gradients(region.module, item) for item in body)
 
 
 def _scaler_moves(project: Project, scaler: Scaler) -> Iterator[Move]:

@@ -22,8 +22,6 @@ from ....codemod.torch.autocast import (
     autocasts,
     dtype_scenarios,
     is_float32_island,
-    is_without_gradients,
-    runs_without_gradients,
 )
 from ....codemod.torch.dtypes import FP16, Constant, Dtype, Scenario, as_dtype
 from ....codemod.torch.scalers import scalers
@@ -136,7 +134,7 @@ def _evaluates(item: Autocast) -> bool:
     scope = function_scope(item.module, item.node)
     if isinstance(scope.node, ast.Module) or says_evaluation(scope):
         return not _decorates(item)
-    return runs_without_gradients(item) or _holds_only_inference(item)
+    return carries_nothing_back(item)
 
 
 def _decorates(item: Autocast) -> bool:
@@ -145,13 +143,6 @@ def _decorates(item: Autocast) -> bool:
     if not isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef) or item.form != "decorator":
         return False
     return not says_evaluation(item.module.scopes[holder])
-
-
-def _holds_only_inference(item: Autocast) -> bool:
-    """``with autocast(): with torch.no_grad(): ...``"""
-    block = item.module.statement_of(item.node)
-    inner = block.body[0] if isinstance(block, ast.With | ast.AsyncWith) and len(block.body) == 1 else None
-    return isinstance(inner, ast.With | ast.AsyncWith) and is_without_gradients(item.module, inner.body[0])
 
 
 def _described(project: Project, item: Autocast) -> TrainingRegion:
