@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from string import Template
 from typing import Any
 
 import pytest
@@ -277,6 +278,32 @@ def test_duplicates_documents_and_templates() -> None:
     assert [entry.value for entry in open_config('{"a": 1, "a": 2}', "json").find("a")] == [1, 2]
 
 
+def test_texts_to_fill_in_change_beside_their_placeholders() -> None:
+    text = '{"batch": $batch, "fp16": {"enabled": true, "scale": ${scale}}, "name": "${name}"}'
+    config = open_config(text, "json")
+    assert [(entry.name, entry.style) for entry in config.entries if not entry.is_scalar and not entry.container] == [
+        ("batch", "template"),
+        ("scale", "template"),
+    ]
+    after = applied(text, config.set(config.find("fp16", "enabled")[0], False))
+    filled = json.loads(Template(after).substitute(batch=4, scale=0, name="x"))
+    assert filled == {"batch": 4, "fp16": {"enabled": False, "scale": 0}, "name": "x"}
+    for entry in (config.find("batch")[0], config.find("fp16")[0]):
+        with pytest.raises(EditRefused):
+            config.remove(entry)
+    with pytest.raises(EditRefused):
+        config.set(config.find("batch")[0], 8)
+
+
+def test_nothing_is_known_or_written_where_a_template_picks_its_lines() -> None:
+    text = '{"a": 1,\n{% if bf16 %}\n"bf16": {"enabled": true}\n{% else %}\n"fp16": {"enabled": true}\n{% endif %}\n}'
+    config = open_config(text.replace("true}\n", "true},\n"), "json")
+    (entry,) = config.find("fp16", "enabled")
+    assert (entry.value, entry.raw) == (None, "true")
+    with pytest.raises(EditRefused):
+        config.set(entry, False)
+
+
 def test_aliases_point_to_their_anchor() -> None:
     config = open_config("a: &v yes\nb: *v\nc: !ref <x>\n", "yaml")
     anchored, alias, tagged = config.entries
@@ -299,7 +326,7 @@ def test_hostile_tags_are_only_text() -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "reason"),
     [
-        ("yaml", "{% if x %}\na: 1\n{% endif %}\n", "template"),
+        ("yaml", "{% if x %}\na: [\n{% endif %}\n", "template"),
         ("yaml", "a:\n\tb: 1\n", "not YAML"),
         ("yaml", "a: [1\n", "not YAML"),
         ("yaml", "a: *x\n", "undefined alias"),
@@ -312,7 +339,7 @@ def test_hostile_tags_are_only_text() -> None:
         ("json", '{"a": ' * 300, "deeper"),
         ("json", "{a: 1}", "double quotes"),
         ("json", '{"a": undefined}', "not a JSON value"),
-        ("json", '{"a": {{ x }}}', "double quotes"),
+        ("json", '{"a": {{ x }}, b}', "double quotes"),
         ("json", '{"a": "\\x"}', "escape"),
         ("json", '{"a": 1} x', "after the end"),
         ("json", "", "JSON value"),

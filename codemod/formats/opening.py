@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..model import EditRefused, ReplaceText
-from .text import ConfigText, Entry, Heredoc, Scalar
+from .placeholders import open_with_holes
+from .text import ConfigText, ConfigUnreadable, Entry, Heredoc, Scalar
 
 
 def open_config(text: str, kind: str) -> ConfigText:
@@ -15,7 +16,17 @@ def open_config(text: str, kind: str) -> ConfigText:
 
     Raises ConfigUnreadable when it cannot be understood, ValueError for an unknown kind.
     """
-    return _opener(kind)(text)
+    opener = _opener(kind)
+    try:
+        return opener(text)
+    except ConfigUnreadable as error:
+        try:
+            filled = open_with_holes(text, opener) if kind in ("yaml", "json", "toml") else None
+        except ConfigUnreadable:
+            filled = None
+        if filled is None:
+            raise error
+        return filled
 
 
 def open_within(text: str, start: int, end: int, kind: str, *, literal: bool = True) -> ConfigText:
@@ -26,13 +37,14 @@ def open_within(text: str, start: int, end: int, kind: str, *, literal: bool = T
     return _Within(text, start, open_config(text[start:end], kind), literal)
 
 
+_FILLED_IN = r"(\.(example|sample|dist|j2|jinja2?|tmpl|tpl|template))?"
 _NAMES: tuple[tuple[str, str], ...] = (
     (r"(.*\.)?env(\..+)?|.*\.env|\.envrc", "env"),
     (r"(gnu)?makefile|.*\.mk|makefile\..+", "makefile"),
     (r"(dockerfile|containerfile)(\..*)?|.*\.(dockerfile|containerfile)", "dockerfile"),
-    (r".*\.ya?ml(\.(example|sample|dist))?", "yaml"),
-    (r".*\.(json|jsonc|json5)(\.(example|sample|dist))?|.*\.conf", "json"),
-    (r".*\.toml(\.(example|sample|dist))?", "toml"),
+    (rf".*\.ya?ml{_FILLED_IN}", "yaml"),
+    (rf".*\.(json|jsonc|json5){_FILLED_IN}|.*\.conf", "json"),
+    (rf".*\.toml{_FILLED_IN}", "toml"),
     (r".*\.(sh|bash|zsh|ksh|slurm|sbatch|sub|pbs|lsf|cmd\.sh)", "shell"),
 )
 

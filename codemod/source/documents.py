@@ -67,8 +67,8 @@ _KIND_BY_SUFFIX: dict[str, FileKind] = {
 }
 INSTRUCTIONS = ("readme", "install", "train", "finetun", "pretrain", "usage", "quick", "get", "reproduc")
 """How the names of texts begin that say how a program is started."""
-EXAMPLES = (".example", ".sample", ".dist")
-"""Endings of files to copy and to fill in."""
+EXAMPLES = (".example", ".sample", ".dist", ".j2", ".jinja", ".jinja2", ".tmpl", ".tpl", ".template")
+"""Endings of files to copy and to fill in, by hand or by a program."""
 _SHELL_NAMES = frozenset({"makefile", "gnumakefile", "dockerfile", "containerfile"})
 
 

@@ -1,0 +1,72 @@
+"""Texts that are no YAML, JSON or TOML until somebody fills them in: ``"batch": $BATCH``, ``"steps": {{ steps }}``.
+
+They are read with numbers in the place of what is missing, so that every offset stays what it is. Where the text picks
+its lines itself (``{% if fp16 %}``), nothing in it is known, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..model import EditRefused, ReplaceText
+from .text import ConfigText, Entry, Scalar
+
+_HOLE = re.compile(
+    r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
+    r"|(?P<value>\{\{[^{}\n]*\}\}|\$\{[^{}\n]*\}|\$\w+)"
+    r"|(?P<choice>\{%[^%]*%\}|<%[^%]*%>)",
+    re.DOTALL,
+)
+_VISIBLE = re.compile(r"[^\r\n]")
+
+
+def open_with_holes(text: str, opener: Callable[[str], ConfigText]) -> ConfigText | None:
+    """The text with its placeholders filled in; None where it has none. Raises ConfigUnreadable."""
+    found = [match for match in _HOLE.finditer(text) if match.lastgroup is not None]
+    if not found:
+        return None
+    pieces, at = [], 0
+    for match in found:
+        pieces += [text[at : match.start()], _VISIBLE.sub("1" if match.lastgroup == "value" else " ", match[0])]
+        at = match.end()
+    holes = [match.span() for match in found]
+    return _WithHoles(text, opener("".join((*pieces, text[at:]))), holes, any(item["choice"] for item in found))
+
+
+class _WithHoles:
+    """Such a text, and the edits that touch no placeholder."""
+
+    def __init__(self, text: str, inner: ConfigText, holes: list[tuple[int, int]], chooses: bool) -> None:
+        self._inner = inner
+        self._holes = holes
+        self._chooses = chooses
+        self.entries = tuple(self._seen(text, entry) for entry in inner.entries)
+        self.heredocs, self.commands = inner.heredocs, inner.commands
+
+    def _seen(self, text: str, entry: Entry) -> Entry:
+        if entry.container or not (self._chooses or self._touches(entry.start, entry.end)):
+            return entry
+        return replace(entry, value=None, raw=text[entry.start : entry.end], style="template")
+
+    def _touches(self, start: int, end: int) -> bool:
+        return any(first < end and start < last for first, last in self._holes)
+
+    def find(self, *key: str | int) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries if entry.key == key)
+
+    def set(self, entry: Entry, value: Scalar) -> ReplaceText:
+        return self._checked(self._inner.set(self._inner.entries[entry.index], value))
+
+    def remove(self, entry: Entry, *, with_value: bool = True) -> ReplaceText:
+        return self._checked(self._inner.remove(self._inner.entries[entry.index], with_value=with_value))
+
+    def insert(self, section: Entry | None, key: str, value: Scalar) -> ReplaceText:
+        inner = None if section is None else self._inner.entries[section.index]
+        return self._checked(self._inner.insert(inner, key, value))
+
+    def _checked(self, edit: ReplaceText) -> ReplaceText:
+        if self._chooses or self._touches(edit.start, edit.end):
+            raise EditRefused("a template decides what stands there")
+        return edit
