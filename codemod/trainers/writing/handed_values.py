@@ -25,6 +25,7 @@ from ..reading.recognition import stands_inside
 from ..reading.runs import runs_with
 from ..reading.scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, token_of_constant
 from ..reading.source import Source, only_fallbacks, unused_defaults
+from .chosen_besides import chosen_besides
 from .steps import Step
 from .widened_options import OTHER_READERS, WIDENED, is_read_otherwise, widened
 
@@ -119,6 +120,7 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> AtSources | 
         if token != step.value and not (is_alike and step.key.meaning(token) == step.key.meaning(step.value)):
             try:
                 edits.append(source.respelled(_constant(step, source)))
+                doubt = doubt or chosen_besides(project, source, _constant(step, source))
                 if source.word and argument is not None and is_read_otherwise(project, *argument, source):
                     doubt = OTHER_READERS
             except EditRefused:

@@ -17,6 +17,7 @@ from ....codemod.trainers.reading.knobs import Knob
 from ....codemod.trainers.reading.links import sources, unfollowed_argument
 from ....codemod.trainers.reading.region_switches import is_fixed_off
 from ....codemod.trainers.reading.source import Source
+from ....codemod.trainers.writing.chosen_besides import chosen_besides
 from ....codemod.trainers.writing.doubts import OFF_TODAY
 from ....codemod.trainers.writing.moves import Move
 from ....codemod.trainers.writing.transactions import as_far_as_it_counts
@@ -27,7 +28,7 @@ from .demanded_halves import demanded_half
 from .half_kernels import half_only_kernel
 from .losses_of_models import OF_MODEL, computes_scaled_loss
 from .spelling import argument_set, replaced
-from .switches import Switch, chosen_besides, half_asked_by, is_for_half_only, switches_of, undecided
+from .switches import Switch, half_asked_by, is_for_half_only, switches_of, undecided
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
 from .training_scalers import WITH_SCALER, doubted_scaling, is_left_unscaled, with_scaler
 from .unknown_arrays import misfit
@@ -161,6 +162,7 @@ def _knob_moves(
         return
     effect = f"{value!r} is what the project's own code uses for {wanted.name}; {EFFECTS[project.target or '']}"
     unproved = "something else decides as well today" if meant is None else OTHER_USES if twin is not None else ""
+    unproved = unproved or chosen_besides(project, source, value)
     yield Move(source.path, source.span, message, effect, (edit,), evidence, unproved)
 
 
@@ -264,7 +266,7 @@ def _switched_off(project: Project, region: TrainingRegion, switches: list[Switc
             except EditRefused as refusal:
                 message, edits = f"{message}: it has to be switched off by hand ({refusal})", ()
             effect = f"switch it off; {EFFECTS['fp32']}"
-            unproved = picked or chosen_besides(project, source.key)
+            unproved = picked or chosen_besides(project, source, False)
             yield Move(source.path, source.span, message, effect, edits, evidence, unproved)
 
 

@@ -121,28 +121,6 @@ def _other_use(project: Project, module: ModuleNames, dtype: ast.Name) -> Place 
     return None
 
 
-def chosen_besides(project: Project, key: str) -> str:
-    """What a switch picks that is no precision: ``device = "cuda" if config["use_amp"] else "cpu"``."""
-    name = key.lstrip("-").rpartition(".")[2].replace("-", "_")
-    for module in modules_with(project, (name,)):
-        for node in module.of_type(ast.IfExp):
-            others = all(_is_other_word(arm) for arm in (node.body, node.orelse))
-            if others and name in _names(node.test) and not _is_shown(module, node):
-                return f"{module.path}:{node.lineno} {name} also decides which of {ast.unparse(node)} it is"
-    return ""
-
-
-def _is_other_word(arm: ast.expr) -> bool:
-    value = arm.value if isinstance(arm, ast.Constant) else None
-    return isinstance(value, str) and not isinstance(as_dtype(value), Dtype)
-
-
-def _is_shown(module: ModuleNames, node: ast.expr) -> bool:
-    above = list(module.ancestors(node))
-    named = (last_name(item.func) for item in above if isinstance(item, ast.Call))
-    return any(isinstance(item, ast.JoinedStr) for item in above) or any(name in NAMING for name in named)
-
-
 def is_for_half_only(project: Project, item: Autocast) -> bool:
     """``autocast(dtype=dtype) if dtype != torch.float32 else nullcontext()``: float32 needs no edit here."""
     node = item.dtype_node
