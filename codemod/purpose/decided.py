@@ -10,7 +10,7 @@ from ..model import Place
 from ..python.bindings import only_value
 from ..python.conditions import conditions_in, excludes, same_operand
 from ..python.creations import creations_of, known_creations
-from ..python.names import ModuleNames, attribute_chain
+from ..python.names import ModuleNames, attribute_chain, last_name
 from ..python.settings_objects import may_hold_settings
 from ..source.project import Project
 from ..torch.api import ACCELERATOR
@@ -127,6 +127,7 @@ def _computed(module: ModuleNames, node: ast.expr) -> ast.expr | None:
     if value is None and isinstance(node, ast.Attribute):
         stores = [item for owner, item, _ in module.attribute_stores.get(node.attr, ()) if owner == chain[:-1]]
         value = stores[0] if len(stores) == 1 else None
+    value = _unwrapped(value)
     return value if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp) else None
 
 
@@ -140,7 +141,15 @@ def of_machine(project: Project, module: ModuleNames, item: Given) -> bool | Non
     holder = _holder(project, module, item) if item.values == (True,) else None
     own = (attribute_chain(item.node) or [""])[:-1] == ["self"]  # others' attributes depend on settings besides
     asked = holder is not None and (own or isinstance(item.node, ast.Call | ast.Name))
-    return item.equal if asked and holder is not None and asks_machine(project, holder, item.node) else None
+    if not asked or holder is None or not asks_machine(project, holder, item.node):
+        return None
+    joined = isinstance(_unwrapped(only_value(holder, item.node)), ast.BoolOp)
+    return None if joined and sources(project, holder, item.node) else item.equal  # ``args.amp and is_available()``
+
+
+def _unwrapped(node: ast.expr | None) -> ast.expr | None:
+    """``x`` of ``bool(x)``."""
+    return node.args[0] if isinstance(node, ast.Call) and last_name(node.func) == "bool" and node.args else node
 
 
 def stated_values(project: Project, module: ModuleNames, item: Given) -> list[Source] | None:
