@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
 import pytest
 from precfix.codemod.model import Applicability
+from precfix.codemod.torch.tables.libraries import ARRAY_FUNCTIONS
 
 from .rule_runs import findings, migrated, rule_of, written
 
@@ -321,3 +324,30 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_odd_sources_do_not_fail(name: str, tmp_path: Path) -> None:
     findings(RULE, written(tmp_path, loop(HOSTILE[name])))
+
+
+WITH_MORE = {
+    "append": (0,), "argpartition": (1,), "clip": (0, 1), "dot": ([1.0, 1.0, 1.0],), "expand_dims": (0,),
+    "maximum": (0,), "minimum": (0,), "percentile": (50,), "quantile": (0.5,), "repeat": (2,), "reshape": (-1,),
+    "take": (0,), "tile": (2,),
+}  # fmt: skip
+BEHIND = {"save": BytesIO, "savetxt": BytesIO, "where": lambda: [True]}
+
+
+@pytest.mark.parametrize("qualified", [name for name in ARRAY_FUNCTIONS if name.startswith("numpy.")])
+def test_functions_of_numpy_refuse_bfloat16(qualified: str) -> None:
+    torch, numpy = pytest.importorskip("torch"), pytest.importorskip("numpy")
+    name = qualified.removeprefix("numpy.")
+    if not hasattr(numpy, name):
+        pytest.skip("of another release of NumPy")
+
+    def read(dtype: Any) -> None:
+        tensor = torch.tensor([0.1, 0.2, 0.3], dtype=dtype)
+        given = tensor if ARRAY_FUNCTIONS[qualified] else [tensor, tensor]
+        before = (BEHIND[name](),) if name in BEHIND else ()
+        after = (0,) if name == "where" else WITH_MORE.get(name, ())
+        getattr(numpy, name)(*before, given, *after)
+
+    read(torch.float32)
+    with pytest.raises(TypeError, match="BFloat16"):
+        read(torch.bfloat16)

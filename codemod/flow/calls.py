@@ -9,7 +9,7 @@ from functools import reduce
 from ..python.functions import called_function, class_of
 from ..torch.api import LOADERS, SAME_COMPUTATION
 from ..torch.dtypes import BF16, Dtype
-from ..torch.tables.libraries import CALLERS, DEQUANTIZERS, LAYER_CLASSES, SCHEDULER_METHODS
+from ..torch.tables.libraries import ARRAY_FUNCTIONS, CALLERS, DEQUANTIZERS, LAYER_CLASSES, SCHEDULER_METHODS
 from ..torch.tables.operations import operation
 from .alternatives import CHOSEN
 from .bases import is_super, of_base
@@ -52,6 +52,7 @@ CONVERTERS = ("prepare", "prepare_model", "setup_module")
 CASTS_OF_TYPES = ("typing.cast", "typing_extensions.cast")
 LEGACY_TENSORS = ("torch.Tensor", "torch.FloatTensor")
 """Constructors that make float32 of any data."""
+ARRAY_LIKE = (Kind.TENSOR, Kind.UNKNOWN, Kind.SEQUENCE)
 OF_ONE_DTYPE = ("zeros", "ones", "full", "empty", "array", "asarray", "zeros_like", "ones_like", "stack", "fromfile")
 
 
@@ -282,11 +283,11 @@ def _other_call(
     kept = object_of(node, qualified, named)
     if kept is not None:
         return kept
-    if name in ("asarray", "array") and (qualified or "").startswith("numpy.") and positional:
-        if positional[0][1].kind in (Kind.TENSOR, Kind.UNKNOWN):
-            frame.record.applications[node] = Application(
-                frame.module, node, name, None, tuple(positional), frame.autocast, frame.function
-            )
+    if qualified in ARRAY_FUNCTIONS and any(value.kind in ARRAY_LIKE for _, value in positional):
+        frame.record.applications[node] = Application(
+            frame.module, node, qualified, None, tuple(positional), frame.autocast, frame.function
+        )
+    if qualified in ("numpy.asarray", "numpy.array") and positional:
         return ARRAY_VALUE
     return array_made(frame, node, named) if (qualified or "").startswith("numpy.") else result_of(frame, node)
 

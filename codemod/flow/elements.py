@@ -13,6 +13,7 @@ from .lattice import BEGINNING, NUMBER_VALUE, UNKNOWN_VALUE, Kind, Role, Value, 
 
 SAME_ELEMENTS = ("iter", "tqdm", "list", "tuple", "reversed", "trange", "cycle")
 """Functions that give the elements of their first argument."""
+ITERATED = (Kind.SEQUENCE, Kind.MODULE, Kind.TENSOR)
 
 
 def element_of(iterable: ast.expr, value: Value) -> Value:
@@ -94,7 +95,7 @@ def elements_of_call(node: ast.Call, name: str, positional: list[tuple[ast.expr,
     if name in SAME_ELEMENTS and value.kind is Kind.SEQUENCE:
         return value
     known = [each for _, each in positional]
-    if name == "zip" and not node.keywords and any(each.kind in (Kind.SEQUENCE, Kind.MODULE) for each in known):
+    if name == "zip" and not node.keywords and any(each.kind in ITERATED for each in known):
         return each_of(Value(Kind.SEQUENCE, items=tuple(element_of(item, each) for item, each in positional)))
     if name == "enumerate":
         return each_of(Value(Kind.SEQUENCE, items=(NUMBER_VALUE, element_of(item, value))))

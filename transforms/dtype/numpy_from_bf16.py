@@ -9,14 +9,16 @@ when float16 is replaced by bfloat16: NumPy knows float16, so the same line work
 
 What a linear layer, a convolution or a matrix product computes under bfloat16 autocast is bfloat16, and stays so after
 the region has ended; so is what a model of bfloat16 weights returns. `.numpy()`, `np.asarray(...)` and `np.array(...)`
-take no bfloat16 tensor, and no array can be made with `dtype="bfloat16"`; `.item()` and `.tolist()` work.
+take no bfloat16 tensor, nor do functions of NumPy, `sklearn.metrics`, `scipy.stats` and Matplotlib that make an array
+of what they are given (`np.save`, `np.concatenate(outputs)`, `roc_auc_score`, `plt.hist`), and no array can be made
+with `dtype="bfloat16"`; `.item()` and `.tolist()` work.
 
 ## Fix
 
 `float` [safe] inserts `.float()` before a tensor that is bfloat16 for certain: it crashed, and there is an array now.
 `float` [unsafe] where the tensor only can be bfloat16: half of the findings on projects that nobody had used were
 right, so read the place first. Where the tensor is float32 already nothing changes; integers would become floats, and
-other calls may bring another tensor to the same place.
+other calls may bring another tensor to the same place. Lists of tensors are only reported.
 
 ## Not flagged
 
@@ -34,9 +36,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...codemod.flow.analysis import flow_of
+from ...codemod.flow.elements import any_item
 from ...codemod.flow.encounters import applications
 from ...codemod.flow.frame import Application, Autocasting, AutocastState
-from ...codemod.flow.lattice import Atom, Kind, Made, Role, Value
+from ...codemod.flow.lattice import NUMBER_VALUE, Atom, Kind, Made, Role, Value
 from ...codemod.flow.results import BY_WEIGHTS
 from ...codemod.flow.ways import are_all_ways, in_way, ways_into
 from ...codemod.half.atom_places import atom_places, may_be_chosen, steps_can_run
@@ -58,12 +61,13 @@ from ...codemod.python.names import FunctionNode, ModuleNames
 from ...codemod.python.seen import seen_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP64
-from ...codemod.torch.tables.libraries import OUTPUT_ATTRIBUTES
+from ...codemod.torch.tables.libraries import ARRAY_FUNCTIONS, OUTPUT_ATTRIBUTES
 from .clashes import name_of
 
 ERROR = "unsupported ScalarType BFloat16"
 RAISES = "NumPy does not support bfloat16, so this raises TypeError"
-FUNCTIONS = ("asarray", "array")
+OF_ONE = ("numpy", "numpy.asarray", "numpy.array")
+"""Readings of one tensor, which only callers may know."""
 BITS = ("tobytes", "view", "tofile", "nbytes", "itemsize", "dtype", "data", "dumps")
 """Members of arrays that give their bits, or how many there are."""
 
@@ -154,13 +158,15 @@ def _float_fix(project: Project, reading: Reading, *, safe: bool, certain: bool 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """One ``tensor.numpy()``, ``np.asarray(tensor)`` or ``np.array(tensor)``."""
+    """One ``tensor.numpy()``, or an argument of ``np.asarray(tensor)``, ``np.stack(tensors)``, ``plt.plot(tensor)``."""
 
     module: ModuleNames
     call: ast.Call
     tensor: ast.expr
     value: Value
     """What the dtype flow knows of the tensor."""
+    of_list: bool = False
+    """Whether it is any tensor of a list."""
     via: tuple[Place, ...] = ()
     """The calls on whose way it is known."""
     has_others: bool = False
@@ -170,23 +176,33 @@ class Reading:
 def readings(project: Project) -> Iterator[Reading]:
     """Every reading outside of tests that nothing protects, in source order of the files."""
     followed = applied_in_runs(project)
-    for item in applications(project, ("numpy", *FUNCTIONS), lambda module, _: not is_test(module.document.path)):
-        reading = _reading(followed.get(item.node, item))
-        if reading is None or not _is_told(reading.value):
-            reading = _reading(item)
-        if reading is not None and not is_caught(reading.module, reading.call, "TypeError"):
-            yield _in_step(project, reading, item.function)
+    for item in applications(project, ("numpy", *ARRAY_FUNCTIONS), _is_asked):
+        in_run = followed.get(item.node, item)
+        if in_run.operation == item.operation and not is_caught(item.module, item.node, "TypeError"):
+            for (tensor, value), (_, there) in zip(_read(item), _read(in_run), strict=True):
+                known = _element(there) if _is_told(_element(there)) else _element(value)
+                if known.kind is Kind.TENSOR or (known.kind is Kind.UNKNOWN and item.operation in OF_ONE):
+                    reading = Reading(item.module, item.node, tensor, known, of_list=value.kind is Kind.SEQUENCE)
+                    yield _in_step(project, reading, item.function)
 
 
-def _reading(item: Application) -> Reading | None:
-    call = item.node
-    if item.operation == "numpy" and isinstance(call.func, ast.Attribute) and item.receiver is not None:
-        return Reading(item.module, call, call.func.value, item.receiver)
-    if item.operation in FUNCTIONS and item.receiver is None and item.arguments:
-        tensor, value = item.arguments[0]
-        is_tensor = value.kind in (Kind.TENSOR, Kind.UNKNOWN) and not isinstance(tensor, ast.Starred)
-        return Reading(item.module, call, tensor, value) if is_tensor and call.args else None
-    return None
+def _is_asked(module: ModuleNames, call: ast.Call) -> bool:
+    of_tensor = isinstance(call.func, ast.Attribute) and call.func.attr == "numpy"
+    return (of_tensor or module.qualified(call.func) in ARRAY_FUNCTIONS) and not is_test(module.document.path)
+
+
+def _read(item: Application) -> list[tuple[ast.expr, Value]]:
+    """What is read: the tensor whose method is called, or each argument; a function of lists makes none of a tensor."""
+    if item.operation == "numpy":
+        func = item.node.func
+        return [(func.value, item.receiver)] if isinstance(func, ast.Attribute) and item.receiver is not None else []
+    given = item.arguments[: 1 if item.operation in OF_ONE else None]
+    alone = ARRAY_FUNCTIONS.get(item.operation, False)
+    return [(node, value if alone or value.kind is Kind.SEQUENCE else NUMBER_VALUE) for node, value in given]
+
+
+def _element(value: Value) -> Value:
+    return any_item(value) if value.kind is Kind.SEQUENCE else value
 
 
 def _in_step(project: Project, reading: Reading, function: FunctionNode | None) -> Reading:
@@ -196,7 +212,7 @@ def _in_step(project: Project, reading: Reading, function: FunctionNode | None) 
         return reading
     atom = Atom(symbol="autocast", role=Role.AUTOCAST, made=Made.AUTOCAST, candidates=frozenset({BF16}))
     state = AutocastState(Autocasting.ON, atom)
-    return replace(reading, value=flow_of(project).value_at(reading.module, reading.tensor, state))
+    return replace(reading, value=_element(flow_of(project).value_at(reading.module, reading.tensor, state)))
 
 
 def entered(project: Project, reading: Reading) -> Iterator[Reading]:
@@ -241,6 +257,8 @@ def is_named_part(module: ModuleNames, node: ast.expr) -> bool:
 def float_edit(reading: Reading) -> Edit | None:
     """``.float()`` before ``.cpu()``, or before the reading."""
     module, call, tensor = reading.module, reading.call, reading.tensor
+    if reading.of_list:
+        return None
     moved = receiver_of(tensor, "cpu")  # before that the cast is cheap and reads best
     for target in (moved, tensor):
         if isinstance(target, PRIMARIES):

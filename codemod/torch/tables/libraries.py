@@ -164,6 +164,29 @@ OUTPUT_ATTRIBUTES = (
     "text_embeds", "pred_original_sample", "hidden_states", "embeddings",
 )  # fmt: skip
 """Attributes of what a model returns that hold a tensor of its dtype: floating ones all."""
+_OF_NUMPY = """
+    abs absolute append argmax argmin argpartition argsort around array asanyarray asarray ascontiguousarray average
+    ceil clip column_stack copy corrcoef count_nonzero cov cumsum diff dot dstack exp expand_dims expm1 fabs flatnonzero
+    floor histogram hstack isfinite isinf isnan log log10 log1p log2 maximum median minimum nan_to_num nanargmax
+    nanargmin nanmax nanmean nanmedian nanmin nanstd nansum nanvar negative percentile ptp quantile ravel repeat reshape
+    rint round save savetxt sign sort sqrt square stack take tanh tile transpose unique vstack where
+    """
+_OF_LISTS = "all amax amin any argwhere concat concatenate max mean min prod squeeze std sum var"
+"""Those that call a tensor's own method, or take its rows one by one; of a list of tensors they make an array."""
+_OF_OTHERS = {
+    "matplotlib.pyplot": "bar boxplot fill_between hist imsave imshow matshow plot scatter",
+    "scipy.stats": "kendalltau pearsonr spearmanr",
+    "sklearn.metrics": """
+    average_precision_score brier_score_loss log_loss mean_absolute_error mean_squared_error precision_recall_curve
+    r2_score roc_auc_score roc_curve root_mean_squared_error
+    """,
+}
+ARRAY_FUNCTIONS = {
+    **{f"numpy.{name}": name not in _OF_LISTS.split() for name in f"{_OF_NUMPY} {_OF_LISTS}".split()},
+    **{f"{module}.{name}": True for module, names in _OF_OTHERS.items() for name in names.split()},
+}
+"""Functions that make a NumPy array of tensors in a list, and (true) of a tensor that stands alone: run with NumPy 2.4,
+Matplotlib 3.11, SciPy and scikit-learn of 2026."""
 OUTPUT_CLASSES = ("transformers.*Output*", "diffusers.*Output*", "types.SimpleNamespace")
 """Classes whose objects keep what they are called with under the keywords: ``ModelOutput`` of transformers,
 ``BaseOutput`` of diffusers."""
