@@ -239,16 +239,16 @@ def intercept(patch: Callable[[str, object], None], at: int, act: Callable[[], N
     return seen
 
 
-def steps_of_apply(folder: Path) -> int:
+def steps_of_apply(folder: Path) -> list[str]:
     root = make(folder / "count")
-    return count_steps(lambda: apply(root, CHANGES, allow_dirty=True))
+    return steps_of(lambda: apply(root, CHANGES, allow_dirty=True))
 
 
-def count_steps(action: Callable[[], object]) -> int:
+def steps_of(action: Callable[[], object]) -> list[str]:
     with pytest.MonkeyPatch.context() as patch:
         seen = intercept(lambda name, value: patch.setattr(os, name, value), -1, lambda: None)
         action()
-    return len(seen)
+    return seen
 
 
 def die_at(step: int, action: Callable[[], object]) -> None:
@@ -263,7 +263,7 @@ def die_at(step: int, action: Callable[[], object]) -> None:
 
 
 def test_a_process_that_dies_leaves_old_or_new_files_and_undo_works(tmp_path: Path) -> None:
-    steps = steps_of_apply(tmp_path)
+    steps = len(steps_of_apply(tmp_path))
     assert steps > 25
     seen = set()
     for step in range(steps):
@@ -287,7 +287,7 @@ def test_a_process_that_dies_leaves_old_or_new_files_and_undo_works(tmp_path: Pa
 
 
 def test_an_interrupted_apply_must_be_undone_first(tmp_path: Path) -> None:
-    steps = steps_of_apply(tmp_path)
+    steps = len(steps_of_apply(tmp_path))
     for step in range(steps):
         root = make(tmp_path / str(step))
         die_at(step, lambda root=root: apply(root, CHANGES, allow_dirty=True))
@@ -305,7 +305,7 @@ def test_an_undo_that_dies_can_be_run_again(tmp_path: Path) -> None:
         return root
 
     counted = applied("count")
-    for step in range(count_steps(lambda: undo(counted))):
+    for step in range(len(steps_of(lambda: undo(counted)))):
         root = applied(str(step))
         die_at(step, lambda root=root: undo(root))
         assert set(state(root)) <= {"old", "new"}
@@ -332,7 +332,7 @@ def test_a_failing_step_rolls_everything_back(
 ) -> None:
     steps = steps_of_apply(tmp_path)
     messages: list[str] = []
-    for step in range(steps):
+    for step in range(len(steps)):
         root = make(tmp_path / str(step))
         with pytest.MonkeyPatch.context() as patch:
             intercept(lambda name, value, patch=patch: patch.setattr(os, name, value), step, act)
@@ -340,7 +340,8 @@ def test_a_failing_step_rolls_everything_back(
                 apply(root, CHANGES, allow_dirty=True)
             except error as caught:
                 messages.append(str(caught))
-                finished = step == steps - 1 and error is KeyboardInterrupt  # while it gave back the lock
+                last = step == len(steps) - 1 and steps[step] == "unlink"  # giving back the lock, which 3.10 hides
+                finished = last and error is KeyboardInterrupt
                 assert state(root) == ["new" if finished else "old"] * 3, step
                 assert len(list((root / ".precfix").glob("journal/0*"))) == finished, step
             else:
@@ -349,7 +350,7 @@ def test_a_failing_step_rolls_everything_back(
         (root / ".precfix/lock").unlink(missing_ok=True)
         apply(root, [change for change in CHANGES if state(root) == ["old"] * 3], allow_dirty=True)
         assert state(root) == ["new"] * 3
-    assert len(messages) >= steps - 3
+    assert len(messages) >= len(steps) - 3
     assert error is KeyboardInterrupt or all("No space left" in message for message in messages)
 
 
