@@ -29,8 +29,9 @@ class Conditions:
         self.module = module
 
     def path_given(self, node: ast.AST) -> tuple[Given, ...]:
-        """What must hold for ``node`` to be reached inside its function."""
-        return tuple(item for guard in guards(self.module, node) for item in self.given(guard.test, guard.holds))
+        """What must hold for ``node`` to be reached inside its function, what stands nearest first."""
+        around = reversed(guards(self.module, node))
+        return tuple(item for guard in around for item in self.given(guard.test, guard.holds))
 
     def given(self, test: ast.expr, holds: bool) -> tuple[Given, ...]:
         """What a test says about its operands when its outcome is ``holds``; empty where it says nothing certain."""
