@@ -4,7 +4,8 @@
 
 With gradient accumulation the second micro-batch dies: `RuntimeError: unscale_() has already been called on this
 optimizer since the last update().` The same happens in the batch after one that left the loop early (`if not
-torch.isfinite(norm): continue`), or skipped its step (`if norm > limit: skip = True`), between `unscale_` and `update`.
+torch.isfinite(norm): continue`), or skipped its step (`if norm > limit: skip = True`), between `unscale_` and `update`;
+behind `step`, it is `RuntimeError: step() has already been called since the last update().`
 The other way round, `update()` in a pass without `unscale_` or `step` ends with `AssertionError: No inf checks were
 recorded prior to update.`, and `step` in a pass without `backward()` (a loss that is not finite, a discriminator that
 trains in each second pass) with `No inf checks were recorded for this optimizer.`
@@ -27,7 +28,7 @@ whole accumulated gradient. Everything else is reported.
 Guards that are the same for the whole run (`if scaler is not None`, `if clip_grad > 0`); a `step` in a pass without
 `backward()` behind `zero_grad(set_to_none=False)`, or none at all; `update` that runs in every
 pass that unscales, also when `step` is skipped for a bad gradient; a loop over optimizers around `unscale_`; a
-parameter that every caller leaves at its default.
+parameter that every caller leaves at its default; an exit that no run comes to, or behind which none follows (`break`).
 """
 
 from __future__ import annotations
@@ -44,12 +45,14 @@ from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.steps_by_calls import unscaled_by_calls
 from . import move_into_step
+from .nested_exits import left_without_update
 from .per_step_tests import changes_per_step
-from .steps_alone import asks_of_the_pass, backward_passes
+from .steps_alone import asks_of_the_pass, backward_passes, hides_uses, updates_by_calls
 
 SETTING_WORDS = {"clip", "clipping", "norm", "scaler", "amp", "fp16", "half", "mixed", "precision"}
 """Parts of a test that asks for a setting, not for the batch."""
 TWICE = "unscale_ runs in passes without update: the next one raises 'unscale_() has already been called'"
+STEPPED = "step runs in passes without update: the next raises 'step() has already been called since the last update()'"
 NO_CHECKS = "update runs in passes without unscale_ or step, and raises 'No inf checks were recorded prior to update'"
 NO_GRADIENTS = "step runs in passes without backward, and raises 'No inf checks were recorded for this optimizer'"
 
@@ -58,12 +61,12 @@ def check(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
         steps = () if scaler.switched_off or scaler.kind == "wrapper" else steps_of(scaler)
         paired = [step for step in steps if step.of("update")]
-        found = [item for step in paired for item in _repeated_unscale(project, scaler, step)]
+        found = [item for step in paired for item in _repeated(project, scaler, step)]
         found += (item for step in paired for item in _bare_update(project, scaler, step))
         found += (item for step in paired for item in _bare_step(project, scaler, step))
         if scaler.kind != "wrapper" and not scaler.switched_off:
             called = unscaled_by_calls(project, scaler)
-            found += (replace(item, fixes=()) for step in called for item in _repeated_unscale(project, scaler, step))
+            found += (replace(item, fixes=()) for step in called for item in _repeated(project, scaler, step))
         if found and may_be_on(project, scaler):
             yield from found
 
@@ -71,7 +74,8 @@ def check(project: Project) -> Iterator[Finding]:
 # --- unscale_ without update ------------------------------------------------------------------------------------------
 
 
-def _repeated_unscale(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:
+def _repeated(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:
+    """Calls that the next pass makes again before an update: of ``unscale_``, or of ``step`` where nothing unscales."""
     for call in step.of("unscale_"):
         loop = _micro_batch_loop(step, call)
         if loop is not None:
@@ -84,6 +88,18 @@ def _repeated_unscale(project: Project, scaler: Scaler, step: ScalerStep) -> Ite
             fix = move_into_step.fix(project, step, call, found[0])
             why = "passes that fail this test unscale, but do not update"
             yield _finding(scaler, step, call, TWICE, why, found[0].test, [fix])
+        elif (test := left_without_update(project, step, call)) is not None:
+            yield _finding(scaler, step, call, TWICE, "passes of this test leave before the update", test)
+    for call in () if step.of("unscale_") or hides_uses(step) or updates_by_calls(project, step) else step.of("step"):
+        near = [item for item in step.of("update") if not exclusive(step.module, call, item)]
+        alike = all(loops(step.module, call) == loops(step.module, item) for item in near)
+        missing = [_missing(project, step, call, update) for update in near if alike]
+        found = [item for item in missing if item is not None]
+        if near and len(found) == len(near) and not _covers(found):
+            why = "passes that fail this test step, but do not update"
+            yield _finding(scaler, step, call, STEPPED, why, found[0].test)
+        elif alike and (test := left_without_update(project, step, call)) is not None:
+            yield _finding(scaler, step, call, STEPPED, "passes of this test leave before the update", test)
 
 
 def _missing(project: Project, step: ScalerStep, call: ast.Call, update: ast.Call) -> Guard | None:
@@ -94,7 +110,8 @@ def _missing(project: Project, step: ScalerStep, call: ast.Call, update: ast.Cal
     for guard in guards(step.module, update):
         if (set(guard.facts) <= known and not _is_set_between(step, call, guard)) or not _goes_on(step, guard, call):
             continue
-        if changes_per_step(project, step, guard.test):
+        asked = guard.leaving is not None and asks_of_the_pass(project, step, guard.test, call)
+        if asked or changes_per_step(project, step, guard.test):
             return guard
     return None
 

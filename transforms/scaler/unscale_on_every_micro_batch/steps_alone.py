@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 
 from ....codemod.python.arguments import owner_of
-from ....codemod.python.paths import exclusive, guard_facts, loop_names, loops, position
+from ....codemod.python.functions import called_function
+from ....codemod.python.paths import calls_of, exclusive, guard_facts, loop_names, loops, position
 from ....codemod.releases.pins import excludes
 from ....codemod.source.project import Project
+from ....codemod.torch.clipping import calls_within
 from ....codemod.torch.scaler_steps import ScalerStep
 from ..passes import calls_named, leads_to_backward, plain_backwards
 from .per_step_tests import changes_per_step
@@ -21,13 +23,25 @@ DROPS_GRADIENTS = "2.0"
 def backward_passes(project: Project, each: ScalerStep, step: ast.Call) -> list[ast.Call]:
     """What may give the optimizer of a step gradients in the pass of the step; empty where that is not known."""
     zeros = [call for call in calls_named(each, "zero_grad") if _sets_to_none(project, each, call, step)]
-    if not zeros or any(use.kind in HIDING for use in each.uses) or leads_to_backward(project, each):
+    if not zeros or hides_uses(each) or leads_to_backward(project, each):
         return []
     before = [call for call in zeros if position(call) < position(step)]
     found = [*each.of("scale"), *plain_backwards(each)]
     if before:
         found = [call for call in found if position(before[-1]) < position(call) < position(step)]
     return [call for call in found if not exclusive(each.module, call, step)]
+
+
+def hides_uses(each: ScalerStep) -> bool:
+    """Whether code that is not followed may use the scaler as well."""
+    return any(use.kind in HIDING for use in each.uses)
+
+
+def updates_by_calls(project: Project, each: ScalerStep) -> bool:
+    """Whether a function that is called here updates the scaler as well."""
+    others = {use.call for use in each.scaler.uses_of("update")}.difference(each.of("update"))
+    targets = [called_function(project, each.module, call) for call in calls_of(each.module, each.function) if others]
+    return any(call in others for item in targets if item is not None for _, call in calls_within(project, item))
 
 
 def _sets_to_none(project: Project, each: ScalerStep, zero: ast.Call, step: ast.Call) -> bool:
