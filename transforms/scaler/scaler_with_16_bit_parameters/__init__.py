@@ -26,6 +26,9 @@ So is a part that a model's class makes anew and casts (`self.head = nn.Linear(.
 transformers steps it with a GradScaler: `fp16=True`, or `accelerate launch --mixed_precision fp16` of a program whose
 code names no precision, which transformers' trainer follows from 4.30 on.
 
+A flag of the command line that casts the model (`if args.half: model.half()`) beside a scaler that is always on counts
+as well, whether or not a launch line gives it: it never works.
+
 ## Not flagged
 
 `.half()` on anything but the object whose parameters the optimizer gets (copies, EMA, teacher, VAE, inputs);
@@ -46,7 +49,8 @@ from ....codemod.purpose.given import may_be_on
 from ....codemod.python.callers import callers_of
 from ....codemod.python.creations import only_call
 from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
-from ....codemod.python.paths import Facts, Guard, guard_facts, position
+from ....codemod.python.options import options_read
+from ....codemod.python.paths import Facts, Guard, guard_facts, guards, position
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP16
@@ -56,6 +60,7 @@ from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.steps_by_calls import steps_by_calls
 from .scaled_trainers import scaled_parts
 
+CASTS = ("half", "to")
 ERROR = "'Attempting to unscale FP16 gradients'"
 
 
@@ -75,7 +80,9 @@ def _read(project: Project) -> Iterator[Finding]:
         for step in (*steps_of(scaler), *by_calls):
             for call in step.of("step")[:1]:
                 optimizer, known = step.optimizer(call), _known(step, call)
-                half = stepped_weights(project, step.module, optimizer, FP16, known) if optimizer is not None else None
+                ways = [known, *(known | {fact} for fact in _offered(project, step) if _is_free(fact, known))]
+                found = (stepped_weights(project, step.module, optimizer, FP16, way) for way in ways if optimizer)
+                half = next((item for item in found if item is not None), None)
                 if half is not None and _enabled(scaler) <= guard_facts(half.change.module, half.change.node):
                     yield _cast_model(scaler, step.module, call, half)
     for half in prepared_weights(project):
@@ -84,6 +91,21 @@ def _read(project: Project) -> Iterator[Finding]:
         yield rule.at(scaled.change.module, scaled.change.node, _message(scaled.name, scaled.why), scaled.places)
     for pipeline in live_pipelines(project):
         yield _halved_pipeline(pipeline)
+
+
+def _offered(project: Project, step: ScalerStep) -> Iterator[tuple[str, bool]]:
+    """The flags of the command line each of which alone casts something to float16 where a scaler is always on."""
+    for name in CASTS if not _enabled(step.scaler) else ():
+        for call in step.module.calls_inside.get((step.function, name), []):
+            tests = [guard for guard in guards(step.module, call) if guard.leaving is None]
+            flag = tests[0].test if len(tests) == 1 and tests[0].holds else None
+            found = options_read(project, step.module, flag) if isinstance(flag, ast.Attribute) else ()
+            if found and all(item.kind == "option" and item.switch is False for item in found):
+                yield from tests[0].facts
+
+
+def _is_free(fact: tuple[str, bool], known: Facts) -> bool:
+    return fact not in known and (fact[0], not fact[1]) not in known
 
 
 def _is_one(project: Project, scaler: Scaler) -> bool:
