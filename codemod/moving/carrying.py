@@ -261,7 +261,10 @@ def _state(each: Verdict, target: Target, withdrawn: bool, stated: bool) -> Move
     if each.failures:
         return MoveState.PARTLY
     if each.applied and (arrived or is_open):
-        return MoveState.MOVED if arrived else MoveState.PARTLY
+        was_there = regime == each.pair.before.regime and all(
+            each.pair.paths.isdisjoint(_paths(fix)) for fix in each.applied
+        )
+        return MoveState.PARTLY if not arrived else MoveState.THERE if was_there else MoveState.MOVED
     if each.left or not (arrived or is_open) or (regime == UNKNOWN and stated):
         return MoveState.WITHDRAWN if withdrawn else MoveState.LEFT
     if regime == UNKNOWN:

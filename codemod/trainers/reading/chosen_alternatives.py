@@ -17,6 +17,7 @@ from ...python.paths import guards
 from ...source.project import Project
 from ...torch.dtypes import Given
 from .command_options import declared_options, values_given
+from .declarations import scopes_of
 from .handed import Launch, values_in
 from .links import sources
 from .picked_words import TWINS, module_of
@@ -25,24 +26,57 @@ from .source import Source
 
 
 def given_name(project: Project, scope: Scope) -> str:
-    """The name that a module gives to what a call makes, for other modules or a branch to use; empty elsewhere."""
-    call = scope.call
-    if call is None or not isinstance(scope.origin, CodeOrigin):
-        return ""
-    module = scope.origin.module
-    statement = module.statement_of(call)
-    target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is call else None
-    if not isinstance(target, ast.Name) or module.scope_of(call) is not module.module_scope:
+    """The name that a module gives to what a call makes, for other modules or a branch to use; else empty."""
+    module, target = _assigned(scope)
+    if module is None or target is None or module.scope_of(target) is not module.module_scope:
         return ""
     uses = module.name_loads.get(target.id, ())
-    is_used = any(path != scope.path for path in project.python_paths((target.id,), (target.id,)))
-    return target.id if (all(guards(module, node) for node in uses) if uses else is_used) else ""
+    is_named = all(guards(module, node) for node in uses) if uses else _is_named_elsewhere(project, scope, target.id)
+    return target.id if is_named else ""
+
+
+def choice_of(scope: Scope) -> ast.AST | None:
+    """The function, or module, in which a test decides whether a call is made."""
+    if scope.call is None or not isinstance(scope.origin, CodeOrigin) or not guards(scope.origin.module, scope.call):
+        return None
+    return scope.origin.module.scope_of(scope.call).node
+
+
+def is_unnamed(project: Project, scope: Scope) -> bool:
+    """Whether nothing names what a module makes."""
+    module, target = _assigned(scope)
+    if module is None or target is None or module.scope_of(target) is not module.module_scope:
+        return False
+    return target.id not in module.name_loads and not _is_named_elsewhere(project, scope, target.id)
+
+
+def is_unused(project: Project, scope: Scope) -> bool:
+    """Whether nothing names a ready-made setting, and code names one that stands beside it."""
+    if not is_unnamed(project, scope):
+        return False
+    beside = (item for item in scopes_of(project) if item.path == scope.path and item.title == scope.title)
+    return any(_assigned(item)[1] is not None and not is_unnamed(project, item) for item in beside)
+
+
+def _assigned(scope: Scope) -> tuple[ModuleNames | None, ast.Name | None]:
+    """The name that what a call makes is given as it is."""
+    if scope.call is None or not isinstance(scope.origin, CodeOrigin):
+        return None, None
+    module = scope.origin.module
+    statement = module.statement_of(scope.call)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is scope.call else None
+    return module, target if isinstance(target, ast.Name) else None
+
+
+def _is_named_elsewhere(project: Project, scope: Scope, name: str) -> bool:
+    return any(path != scope.path for path in project.python_paths((name,), (name,)))
 
 
 def is_chosen(project: Project, scope: Scope, launch: Launch | None) -> bool | None:
     """Whether a launch comes to a use of a ready-made setting; None for what is none, or where nobody can tell."""
-    name = given_name(project, scope)
-    tests = project.memo(_tests_of_uses, (scope.path, name)) if name else ()
+    if is_unused(project, scope):
+        return False
+    tests = _tests_of(project, scope)
     answers = [[_holds(project, module, item, launch) for item in given] for module, given in tests]
     if not answers or not all(given for _, given in tests):
         return None
@@ -56,8 +90,7 @@ def switches_of_choice(project: Project, scope: Scope) -> Iterator[Source]:
 
     Also those of options that no test asks: ``--bf16`` beside ``if args.fp16``.
     """
-    name = given_name(project, scope)
-    for module, given in project.memo(_tests_of_uses, (scope.path, name)) if name else ():
+    for module, given in _tests_of(project, scope):
         for item in given:
             owner = module_of(project, module, item.scope)
             found = sources(project, owner, item.node) if owner is not None else ()
@@ -71,6 +104,15 @@ def _of_twins(project: Project, option: Option) -> Iterator[Source]:
         if word in words_of(option.name):
             for twin in declared_options(project, option.module, option.name.replace(word, other)):
                 yield from (replace(source, option=twin) for source in values_given(project, twin))
+
+
+def _tests_of(project: Project, scope: Scope) -> tuple[tuple[ModuleNames, tuple[Given, ...]], ...]:
+    """What has to hold for a branch that makes settings, or for each use of those made for all."""
+    if scope.call is not None and isinstance(scope.origin, CodeOrigin) and choice_of(scope) is not None:
+        module = scope.origin.module
+        return ((module, conditions_in(project, module).path_given(scope.call, module.scope_of(scope.call))),)
+    name = given_name(project, scope)
+    return project.memo(_tests_of_uses, (scope.path, name)) if name else ()
 
 
 def _tests_of_uses(project: Project, asked: tuple[str, str]) -> tuple[tuple[ModuleNames, tuple[Given, ...]], ...]:

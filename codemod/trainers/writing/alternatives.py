@@ -7,7 +7,8 @@ import re
 from ...purpose.targets import compute_dtype
 from ...source.project import Project
 from ...torch.dtypes import FP16
-from ..reading.chosen_alternatives import given_name
+from ..framework import FAMILIES
+from ..reading.chosen_alternatives import choice_of, given_name
 from ..reading.declarations import scopes_of
 from ..reading.recognition import stands_inside
 from ..reading.run_members import Run
@@ -25,11 +26,13 @@ def one_of_several(project: Project, scope: Scope) -> str:
         return "GPTQ and AWQ models compute in float16"
     if scope.kind == "environment" and _is_an_exception(project, scope):
         return "a condition around it switches mixed precision off here"
-    name = given_name(project, scope)
-    for other in scopes_of(project) if name else ():
+    name, choice = given_name(project, scope), choice_of(scope)
+    for other in scopes_of(project) if name or choice is not None else ():
         if other is scope or other.path != scope.path or other.title != scope.title:
             continue
-        named = given_name(project, other)
+        if choice is not None and choice is choice_of(other) and _is_other_half(scope, other):
+            return "a test beside it chooses the other 16-bit type: choose there"
+        named = given_name(project, other) if name else ""
         if named and _stated(other) != _stated(scope):
             return f"{name} and {named} are there to choose from: choose where they are used"
     return ""
@@ -37,9 +40,13 @@ def one_of_several(project: Project, scope: Scope) -> str:
 
 def chosen_in(project: Project, run: Run, scope: Scope) -> bool:
     """Whether switches choose in a run between a ready-made setting and one beside it, which then does not count."""
-    others = (member for member in run.members if member.is_picked and member.scope.title == scope.title)
-    beside = (member.scope for member in others if member.scope.path == scope.path)
-    return bool(given_name(project, scope)) and any(given_name(project, other) for other in beside)
+    beside = [item for item in run.members if (item.scope.path, item.scope.title) == (scope.path, scope.title)]
+    picked = [item.scope for item in beside if item.is_picked]
+    choice = choice_of(scope)
+    if choice is None:
+        return bool(given_name(project, scope)) and any(given_name(project, other) for other in picked)
+    others = [item.scope for item in beside if choice_of(item.scope) is choice]
+    return any(item in picked for item in others) and any(_is_other_half(scope, item) for item in others)
 
 
 def is_chosen_by_switches(project: Project, scope: Scope) -> bool:
@@ -53,6 +60,12 @@ def _is_an_exception(project: Project, scope: Scope) -> bool:
     document = project.document(scope.path)
     off = [setting for setting in scope.settings if setting.value and setting.key.meaning(setting.value) == "fp32"]
     return document is not None and any(stands_inside(document, setting.place.span.row) for setting in off)
+
+
+def _is_other_half(scope: Scope, other: Scope) -> bool:
+    """Whether each of two places asks for a 16-bit type, and not for the same."""
+    mine, theirs = ({FAMILIES[regime] for regime in item.regimes} - {"fp32"} for item in (scope, other))
+    return bool(mine) and bool(theirs) and mine.isdisjoint(theirs)
 
 
 def _stated(scope: Scope) -> list[tuple[str, str | None]]:

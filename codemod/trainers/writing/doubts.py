@@ -11,11 +11,13 @@ from ...formats.shell_variables import REFERENCE, variable_of
 from ...formats.text import CommandLine
 from ...purpose.files import CONFIG_ENDINGS
 from ...purpose.imports import connected_modules, reached_from
+from ...purpose.proved_reach import is_reached
 from ...purpose.targets import compute_dtype
 from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.api import IN_8_BITS, LOAD_KEYS, QUANTIZING
 from ...torch.dtypes import FP32, HALVES, as_dtype
+from ..reading.chosen_alternatives import is_unnamed
 from ..reading.configs import config_files
 from ..reading.declarations import scopes_of
 from ..reading.handed import handed_to
@@ -55,6 +57,8 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
     """The first reason; empty where the runs that read the place are known."""
     if not reader_is_known(project, scope):
         return f"nothing here is known to read {_what(scope)}"
+    if _is_made_for_nobody(project, scope):
+        return "nothing here is seen to use it"
     script = script_of(project, scope.path, scope.command.script) if scope.command is not None else None
     if script is not None and next(iter(project.python_documents_at([script])), None) is None:
         return f"{script}, which the line starts, cannot be read"
@@ -84,6 +88,14 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
         return TWICE
     off = is_switched_off(scope) or any(asks_for_none(project, scope, step) for step in (*plan.steps, *plan.unknown))
     return OFF_TODAY if off and scope.regimes.keys() <= {"fp32"} and not scope.is_filled_in else ""
+
+
+def _is_made_for_nobody(project: Project, scope: Scope) -> bool:
+    """Whether nothing names what a call makes that only chooses dtypes, or comes to the call, whatever tests say."""
+    if scope.call is None or not isinstance(scope.origin, CodeOrigin) or scope.framework.scales_loss:
+        return False
+    is_called = is_reached(project, scope.origin.module, scope.call, lambda _project, _place: True)
+    return not is_called or is_unnamed(project, scope)
 
 
 def _what(scope: Scope) -> str:

@@ -17,6 +17,7 @@ from ...python.names import ModuleNames, modules_at
 from ...releases.pins import allowed
 from ...source.project import Project
 from ..framework import by_machine
+from ..reading.chosen_alternatives import is_unused
 from ..reading.conditions import holds
 from ..reading.declarations import scopes_of
 from ..reading.handed import handed_to
@@ -143,7 +144,7 @@ def _is_idle(project: Project, scope: Scope) -> bool:
         return True
     if scope.kind == "call":
         is_branch = is_picked_by_word(project, scope) or is_chosen_by_switches(project, scope)
-        return is_branch or only_infers(project, scope.path)
+        return is_branch or is_unused(project, scope) or only_infers(project, scope.path)
     if scope.kind == "file":
         return serves_inference(project, scope.path)
     return scope.command is not None and only_launches_inference(scope.path, scope.command.script)

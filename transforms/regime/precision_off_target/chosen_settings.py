@@ -16,6 +16,7 @@ from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.writing.alternatives import chosen_in
 from ....codemod.trainers.writing.moves import Move
 from ....codemod.trainers.writing.twin_flags import OTHER_USES, named_half, twin_flag
+from ....codemod.trainers.writing.unscaled import UNSCALED, would_be_unscaled
 
 
 def moves(project: Project) -> Iterator[Move]:
@@ -44,6 +45,9 @@ def _moves(project: Project, run: Run, member: Member) -> Iterator[Move]:
     own = [source for source in switches_of_choice(project, member.scope) if _is_on_line(run, source)]
     edits = (edit for source in own if (edit := twin_flag(project, source, wanted) or _added(source, wanted)))
     edit = next(edits, None)
+    if edit is not None and would_be_unscaled(project, member.scope, project.target or ""):
+        yield Move(run.place.path, run.place.span, message, evidence=(chosen,), command=start).only_reported(UNSCALED)
+        return
     if edit is not None:
         effect = "give the program its flag for the other type"
         yield Move(run.place.path, run.place.span, message, effect, (edit,), (chosen,), OTHER_USES, command=start)
