@@ -1013,6 +1013,76 @@ def test_a_run_that_nobody_can_follow_names_the_regions_of_the_other_type(tmp_pa
     ]
 
 
+BUILDS_A_PATH = """
+    import argparse
+
+    import torch
+    from accelerate import Accelerator
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mixed_precision", default="no", choices=["no", "fp16", "bf16"])
+    parser.add_argument("--resume", default="runs/fp16/net.pt")
+    args = parser.parse_args()
+    accelerator = Accelerator(mixed_precision=args.mixed_precision)
+    net = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    net, optimizer = accelerator.prepare(net, optimizer)
+    accelerator.backward(net(torch.randn(4, 8).to(accelerator.device)).mean())
+    optimizer.step()
+    print("precision:", args.mixed_precision)
+    torch.save(net.state_dict(), f"runs/{args.mixed_precision}/net.pt")
+"""
+
+
+def test_paths_and_searches_with_the_old_word_are_told(tmp_path: Path) -> None:
+    launch = "# fp16 is faster\npython train.py --mixed_precision fp16 > log\n"
+    lines = f"{launch}grep 'precision: fp16' log\ntest -f runs/fp16/net.pt\n"
+    _, runs = moved(tmp_path, all_rules(), {"train.py": BUILDS_A_PATH, "ci.sh": lines, **REQUIRED})
+    assert runs["ci.sh"].state is MoveState.MOVED
+    assert [(place.path, place.span.row, place.message) for place in runs["ci.sh"].still] == [
+        ("ci.sh", 3, "still says fp16: grep 'precision: fp16' log"),
+        ("ci.sh", 4, "still says fp16: test -f runs/fp16/net.pt"),
+        ("train.py", 8, "still says fp16: 'runs/fp16/net.pt'"),
+    ]
+
+
+def test_a_method_that_nothing_calls_holds_no_run_back(tmp_path: Path) -> None:
+    code = """
+        import torch
+
+
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(8, 1)
+
+            def forward(self, x):
+                return self.layer(x)
+
+            def CALLED(self):
+                self.layer.half()
+                return self
+
+
+        if __name__ == "__main__":
+            net = Net()
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cuda")
+            for _ in range(2):
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = net(torch.randn(4, 8)).mean()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+    """
+    files = {"requirements.txt": "torch>=2.4\n"}
+    _, runs = moved(tmp_path / "idle", all_rules(), {"train.py": code.replace("CALLED", "to_half"), **files})
+    assert runs["train.py"].state is MoveState.MOVED
+    assert [place.span.row for place in runs["train.py"].still] == [13]
+    _, runs = moved(tmp_path / "called", all_rules(), {"train.py": code.replace("CALLED", "forward"), **files})
+    assert runs["train.py"].state is not MoveState.MOVED
+
+
 def test_weights_of_a_recipe_become_float32_with_leave_only(tmp_path: Path) -> None:
     files = {
         "train.py": BY_RECIPE,

@@ -25,7 +25,7 @@ from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, may_stay_open, mixed_of, off_target, weights_apart
 from .left_behind import IDLE_UNDER, doubtful_scalers, dtype_of, named_by, other_halves
 from .pairs import UNKNOWN
-from .still_says import as_edited, loose_entries, other_regions, still_saying
+from .still_says import as_edited, loose_entries, other_regions, spelled_in_texts, still_saying
 from .verifying import MOVE, Verdict, changed, modules_and_built, said, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
@@ -231,6 +231,8 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
     if not row.is_left and row.state not in (MoveState.MOVED, MoveState.UNSTATED):
         return row
     net = still_saying(after, each.pair, target, *modules_and_built(project, run), is_left=row.is_left)
+    if row.state is MoveState.MOVED:
+        net = (*spelled_in_texts(after, each.pair, target, modules_and_built(project, run)[0]), *net)
     if row.state is MoveState.UNSTATED:
         net = (*net, *other_regions(each.pair, (target.regime, mixed_of(target))))
     still = tuple({(place.path, place.span.row): place for place in as_edited(project, after, net)}.values())

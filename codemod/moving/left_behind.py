@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from ..model import Place
+from ..model import Place, Span
 from ..outcome import Declaration, RunEntry, Target
 from ..purpose.files import purpose_of, words_of
 from ..purpose.given import is_run_at
+from ..purpose.proved_reach import is_reached
 from ..purpose.regimes import regime_of
 from ..purpose.targets import compute_dtype
+from ..python.names import modules_at
 from ..source.project import Project
+from ..torch.api import WEIGHT_CASTS
 from ..torch.dtypes import BF16, DTYPE_WORDS, FP16, HALVES, Constant, Dtype, as_dtype
 from ..torch.scaler_edits.needs_of_disabling import scaled_clips
 from ..torch.scalers import Scaler, scalers
@@ -52,6 +55,7 @@ def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
     found = [item for item in told if item.role in ("weights", "cast") and item.condition in ("", NOT_TRAINED)]
     found += [entry.declaration for entry in entries if _counts(after, entry, moved, arrived)]
     stays = [item for item in found if dtype_of(item) in others and is_run_at(after, item.path, item.span)]
+    stays = [item for item in stays if not is_cast_for_nobody(after, item.path, item.span)]
     paths = {item.path for item in stays}
     constants = [item for item in told if item.role == "constant" and item.path not in paths]
     stays += [item for item in constants if dtype_of(item) in others and (item.path, item.key) not in arrived]
@@ -61,6 +65,15 @@ def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
         yield from _in_file(after, pair, others)
     if compute_dtype(target.regime) == BF16:
         yield from doubtful_scalers(after, pair) if target.regime != IDLE_UNDER else ()
+
+
+def is_cast_for_nobody(project: Project, path: str, span: Span) -> bool:
+    """Whether a place is a cast in a function that nothing calls, whatever tests say."""
+    for module in modules_at(project, [path]):
+        casts = (call for name in WEIGHT_CASTS for call in module.calls_by_name.get(name, ()))
+        for call in (call for call in casts if module.document.span(call) == span):
+            return not is_reached(project, module, call, lambda _project, _place: True)
+    return False
 
 
 def _in_file(after: Project, pair: Pair, others: Collection[Dtype]) -> Iterator[Place]:

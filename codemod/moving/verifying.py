@@ -23,7 +23,7 @@ from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, is_left_open, may_stay_open, off_target
 from .float16_weights import float16_weights
-from .left_behind import CODE, idle_scalers, left_behind
+from .left_behind import CODE, idle_scalers, is_cast_for_nobody, left_behind
 from .pairs import UNKNOWN, Pair, pairs_of
 from .scaler_reads import scaler_reads
 from .still_says import as_edited, may_use, shown_to_users, still_saying
@@ -127,6 +127,7 @@ def _not_followed(project: Project, after: Project, pair: Pair, target: Target) 
     net = still_saying(after, pair, target, *modules_and_built(project, pair.before), is_left=False)
     own = _own_flags(pair)
     edited = as_edited(project, after, net)
+    edited = (place for place in edited if not is_cast_for_nobody(after, place.path, place.span))
     found = [place for place in edited if place.path.endswith(CODE) or (place.path, place.span.row) in own]
     run = run_of(after, pair.after or pair.before)
     found += shown_to_users(pair, target) if run is not None and run.command is None else ()
