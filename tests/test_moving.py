@@ -1083,6 +1083,22 @@ def test_a_method_that_nothing_calls_holds_no_run_back(tmp_path: Path) -> None:
     assert runs["train.py"].state is not MoveState.MOVED
 
 
+def test_a_run_in_the_default_of_its_trainer_is_listed(tmp_path: Path) -> None:
+    code = """
+        from transformers import AutoModelForCausalLM
+        from trl import SFTConfig, SFTTrainer
+
+        args = SFTConfig(output_dir="out", learning_rate=1e-5)
+        SFTTrainer(model=AutoModelForCausalLM.from_pretrained("m"), args=args, train_dataset=[]).train()
+    """
+    files = {"train.py": code, "requirements.txt": "torch>=2.4\ntransformers>=4.56,<5\ntrl>=0.24\n"}
+    _, runs = moved(tmp_path / "there", all_rules(), files)
+    assert (runs["train.py"].before, runs["train.py"].state) == ("bf16-mixed", MoveState.THERE)
+    report, runs = moved(tmp_path / "moved", all_rules(), files, "fp32")
+    assert (runs["train.py"].after, runs["train.py"].state) == ("fp32", MoveState.MOVED)
+    assert paths_changed(report) == {"train.py"}
+
+
 def test_weights_of_a_recipe_become_float32_with_leave_only(tmp_path: Path) -> None:
     files = {
         "train.py": BY_RECIPE,

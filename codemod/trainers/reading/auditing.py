@@ -21,7 +21,7 @@ from .loaded_files import serves_inference
 from .run_code import is_used
 from .run_files import reads_python_file
 from .run_members import Member, Run
-from .run_regimes import is_started, otherwise, regime_of_code, regime_of_run
+from .run_regimes import by_default, is_started, otherwise, regime_of_code, regime_of_run
 from .run_settings import TEXT, settings_of, standing_of
 from .runs import all_runs_of
 from .scopes import NULL, Scope, Setting, TextOrigin
@@ -110,7 +110,7 @@ def _report(
 ) -> RunReport:
     weaker = dict(run.superseded())
     winner = run.winner
-    entries = []
+    entries = [*by_default(run)]
     effective: dict[str, str] = {}
     off: set[Declaration] = set()
     followed = {

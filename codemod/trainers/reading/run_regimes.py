@@ -5,9 +5,9 @@ Only what all of the run's own code agrees on counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from ...outcome import Declaration
+from ...outcome import Declaration, RunEntry
 from ...purpose.files import is_test
 from ...source.project import Project
 from ...torch.dtypes import FP32, TRUE, Dtype, as_dtype
@@ -115,6 +115,16 @@ def _dtype(item: Declaration, constants: Mapping[str, str]) -> Dtype | None:
     value = constants.get(item.value, item.value)
     named = as_dtype(item.key.partition("(")[2].removesuffix("=)") if value == "true" else value)
     return named if isinstance(named, Dtype) else None
+
+
+def by_default(run: Run) -> Iterator[RunEntry]:
+    """What a run computes in because its trainer does where nobody says anything."""
+    winner = run.winner
+    regime = winner.regime if winner is not None and not winner.handed else None
+    if winner is not None and regime is not None and winner.scope.regimes == {regime: None}:
+        scope, value = winner.scope, f"{regime} (the default)"
+        place = (scope.path, scope.span, scope.framework.id, "nothing given", "compute")
+        yield RunEntry(Declaration(*place, value, regime), winner.link, "wins")
 
 
 def is_started(project: Project, run: Run | None, path: str, regime: str) -> bool:
