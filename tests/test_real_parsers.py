@@ -19,6 +19,7 @@ from .test_cli import precfix
 
 PROGRAMS = {
     "absl": "absl",
+    "argparse-by-subprocess": "argparse",
     "argparse-negated-switch": "argparse",
     "argparse-negative-switch": "argparse",
     "argparse-switch-left-out": "argparse",

@@ -12,7 +12,7 @@ from .text import ConfigText, ConfigUnreadable, Entry, Heredoc, Scalar
 
 
 def open_config(text: str, kind: str) -> ConfigText:
-    """Read ``text`` as ``yaml json toml shell env makefile dockerfile`` or ``notebook`` (one cell's source).
+    """Read ``text`` as ``yaml json toml shell env makefile dockerfile list`` or ``notebook`` (one cell's source).
 
     Raises ConfigUnreadable when it cannot be understood, ValueError for an unknown kind.
     """
@@ -69,7 +69,7 @@ def _opener(kind: str) -> Callable[[str], ConfigText]:
         from .toml_text import open_toml
 
         return open_toml
-    if kind in {"shell", "env", "makefile", "dockerfile", "notebook"}:
+    if kind in {"shell", "env", "makefile", "dockerfile", "notebook", "list"}:
         from .shell_text import open_shell
 
         return lambda text: open_shell(text, kind)

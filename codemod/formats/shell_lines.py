@@ -98,6 +98,11 @@ def read_dockerfile(text: str, reader: CommandReader) -> None:
         offset = next_line(text, end)
 
 
+def read_list(text: str, reader: CommandReader) -> None:
+    """A list of words, each in double quotes: ``["python", "train.py", "--fp16"]``."""
+    reader.list_of_words(_exec_words(text, 0, len(text)), layout="exec")
+
+
 def read_notebook(text: str, reader: CommandReader) -> None:
     """One cell: ``!`` lines, ``%env``, ``%run``, and whole cells of shell or of a file."""
     first = len(text) - len(text.lstrip())

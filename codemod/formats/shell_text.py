@@ -12,7 +12,7 @@ from .delimited import Members
 from .lines import is_blank, line_end, line_start, newline_of, row_of, whole_lines
 from .shell_commands import CommandReader
 from .shell_found import Found
-from .shell_lines import read_dockerfile, read_env, read_makefile, read_notebook
+from .shell_lines import read_dockerfile, read_env, read_list, read_makefile, read_notebook
 from .shell_variables import PLAIN, REFERENCE
 from .shell_words import Unclosed, cooked
 from .text import CommandLine, ConfigText, ConfigUnreadable, Entry, Heredoc, Scalar
@@ -22,7 +22,13 @@ _WORD_BEHIND = re.compile(r"(?:[ \t]|\\\r?\n)+[^-\s;&|)#<>\\]")
 """One more word of the same command that is no flag."""
 SWITCHES = ("-m", "--multirun")
 """Flags of Hydra behind which words stand that are not theirs."""
-_READERS = {"env": read_env, "makefile": read_makefile, "dockerfile": read_dockerfile, "notebook": read_notebook}
+_READERS = {
+    "env": read_env,
+    "makefile": read_makefile,
+    "dockerfile": read_dockerfile,
+    "notebook": read_notebook,
+    "list": read_list,
+}
 
 
 def open_shell(text: str, kind: str) -> ConfigText:

@@ -118,10 +118,15 @@ def other_regions(pair: Pair, regimes: Collection[str]) -> Iterator[Place]:
 
 
 def loose_entries(pair: Pair, target: Target) -> tuple[Place, ...]:
-    """What a file that nothing is seen to read says of the other 16-bit type, as other files of its kind do."""
+    """What a file that nothing is seen to read says of the other 16-bit type, as other files of its kind do.
+
+    Flags also in code, which starts a program with words that are not followed.
+    """
     others = other_halves(target)
-    told = (entry.declaration for entry in pair.entries if _names_one(entry.declaration, others))
-    return tuple(_told(item) for item in told if not item.path.endswith(CODE) and item.framework != MODEL)
+    items = [entry.declaration for entry in pair.entries]
+    flags = [item for item in items if item.role == "flag" and named_by(item) in others]
+    told = (item for item in items if _names_one(item, others) and not item.path.endswith(CODE))
+    return tuple(_told(item) for item in dict.fromkeys((*flags, *told)) if item.framework != MODEL)
 
 
 def _names_one(item: Declaration, others: Collection[Dtype]) -> bool:

@@ -18,6 +18,7 @@ from ...source.documents import Document, FileKind
 from ...source.magics import CONTINUED, MASK, WRITTEN_CELL
 from ...source.notebook_cells import Magic
 from ...source.project import Project
+from .listed_commands import MODULES, commands_again, commands_listed
 
 __all__ = ["ConfigFile", "ConfigText", "Entry", "config_files"]
 
@@ -28,7 +29,9 @@ MAX_CHARACTERS = 500_000
 """Larger texts are data that only mention a precision (vocabularies, chat logs); YAML of this size takes seconds."""
 MAX_KEYS = 1_000
 """Keys at the top of a configuration."""
-EXPANDED = ("shell", "env", "makefile", "dockerfile", "notebook")
+LIST = "list"
+"""Words of one command, as Docker and Python list them."""
+EXPANDED = ("shell", "env", "makefile", "dockerfile", "notebook", LIST)
 _SHELLS = frozenset({"sbatch", "bash", "sh", "zsh"})
 """What runs a here-document as a script of its own."""
 
@@ -42,15 +45,17 @@ class ConfigFile:
     name: str
     """The file name that decides how it is read: that of the document, or of the here-document's target."""
     kind: str
-    """``yaml json toml shell env makefile dockerfile notebook``."""
+    """``yaml json toml shell env makefile dockerfile notebook list``."""
     within: tuple[int, int, bool] | None = None
     """For a text inside the document: where it starts and ends, and whether it is literal; None: the whole text."""
 
     number: int | None = None
-    """For a command inside YAML: which of the document's commands it is."""
+    """For a command inside YAML or Python: which of the document's commands it is."""
 
     def opened_again(self, text: str) -> ConfigText:
         """This configuration in a changed text of its document. Raises ConfigUnreadable when it is none any more."""
+        if self.kind == LIST:
+            return _list_again(text, self.number or 0)
         if self.number is not None:
             return _command_again(text, self.number)
         if self.within is None:
@@ -90,12 +95,14 @@ def config_files(
 
     Not what runs have written of themselves.
     """
-    words = tuple(containing)
+    words, kinds = tuple(containing), tuple(kinds)
     for kind in kinds:
         for document in project.documents(kind, words):
             yield from opened(project, document) if not is_record(document.path) else ()
     for document in project.documents(FileKind.NOTEBOOK, words):
         yield from _notebook_lines(document)
+    for document in project.python_documents(words, MODULES) if FileKind.SHELL in kinds else ():
+        yield from document.fact(_listed)
 
 
 def opened(project: Project, document: Document) -> tuple[ConfigFile, ...]:
@@ -136,6 +143,23 @@ def _command_again(text: str, number: int) -> ConfigText:
     if command is None:
         raise ConfigUnreadable(1, "the command is not there any more")
     return open_within(command.text, command.start, command.end, "shell")
+
+
+def _listed(document: Document) -> tuple[ConfigFile, ...]:
+    """The command lines that Python code starts as lists of words."""
+    found = enumerate(commands_listed(document))
+    texts = ((open_within(item.text, item.start, item.end, LIST), item, number) for number, item in found)
+    return tuple(
+        ConfigFile(document, text, document.path, LIST, (item.start, item.end, True), number)
+        for text, item, number in texts
+    )
+
+
+def _list_again(text: str, number: int) -> ConfigText:
+    command = next(islice(commands_again(text), number, None), None)
+    if command is None:
+        raise ConfigUnreadable(1, "the command is not there any more")
+    return open_within(command.text, command.start, command.end, LIST)
 
 
 def _heredoc(document: Document, doc: Heredoc) -> Iterator[ConfigFile]:
