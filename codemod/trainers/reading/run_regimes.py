@@ -90,6 +90,8 @@ def otherwise(run: Run, items: Sequence[Declaration], regime: str) -> tuple[str,
 def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:
     """The same for a run: of settings that are followed the strongest count, if what is fixed does not differ."""
     off = off_by(run, items)
+    if _is_open_word(off, items):
+        return "unknown"
     if off and (run.command is not None or any(item.role != "option" or _names_float32(item) for item in off)):
         return "fp32"  # of a program that no launch line starts a read-me may tell to pass a switch
     items = [item for item in items if item.value != NOT_GIVEN]
@@ -98,6 +100,12 @@ def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:
     if steered and not (steered in OF_WEIGHTS and any(item.role == "compute" for item in items)):
         return steered if fixed <= {steered} else "unknown"
     return regime_of_code([item for item in items if not item.feeds] if fixed else items)
+
+
+def _is_open_word(off: Sequence[Declaration], items: Sequence[Declaration]) -> bool:
+    """Whether only defaults, which are words, leave a run off, and its line gives a word that is not known: ``$1``."""
+    words = [item for item in off if item.role == "option" and item.value.strip("'\"").lower() not in ("true", "false")]
+    return bool(off) and len(words) == len(off) and any(item.feeds and item.value.startswith("$") for item in items)
 
 
 def _is_left_out(item: Declaration, items: Sequence[Declaration]) -> bool:
