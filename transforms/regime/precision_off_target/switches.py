@@ -20,7 +20,7 @@ from ....codemod.trainers.reading import region_switches
 from ....codemod.trainers.reading.command_options import declared_options
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source
-from ....codemod.trainers.reading.stated_words import is_switch
+from ....codemod.trainers.reading.stated_words import is_switch, speaks
 
 NAMING = ("autocast", "print", "info", "str", "repr", "format", "nullcontext")
 """Calls that take the dtype of a region without computing in it."""
@@ -73,6 +73,9 @@ def undecided(project: Project, item: Autocast) -> str:
     called = next(tests_of_callers(project, item), None)
     if called is not None:
         return f"{called[0].path}:{called[1].lineno} {ast.unparse(called[1])} decides today, and would do nothing then"
+    passed = next(_passed_in(project, item), None)
+    if passed is not None:
+        return f"{passed.path}:{passed.span.row} {passed.message}"
     dtype = item.dtype_node
     other = _other_use(project, item.module, dtype) if isinstance(dtype, ast.Name) else None
     return f"{other.path}:{other.span.row} {other.message}" if other is not None else ""
@@ -96,6 +99,21 @@ def tests_of_callers(project: Project, item: Autocast) -> Iterator[tuple[ModuleN
         tests = [guard.test for guard in guards(module, node)]
         tests += [above.test for above in module.ancestors(node) if isinstance(above, ast.IfExp)]
         yield from ((module, test) for test in tests if any(map(is_switch, _names(test))))
+
+
+def _passed_in(project: Project, item: Autocast) -> Iterator[Place]:
+    """What callers pass for what opens the region, or is its dtype, whatever that is called there: ``on=args.amp``."""
+    function = item.module.scope_of(item.node).function.node
+    tests = [guard.test for guard in guards(item.module, item.node)]
+    read = {name for node in (*tests, item.node) for name in _names(node)}
+    for site in callers_of(project, item.module, function).sites if isinstance(function, FunctionNode) else ():
+        for name, value in site.target.arguments(site.call).items():
+            if name in read and any(map(_asks_for_precision, _names(value))):
+                yield site.module.place(value, f"{ast.unparse(value)} decides today, and would do nothing then")
+
+
+def _asks_for_precision(name: str) -> bool:
+    return is_switch(name) or speaks(name)
 
 
 def _names(test: ast.expr) -> Iterator[str]:
