@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ..model import Finding
-from ..outcome import RunEntry, RunReport
+from ..model import Finding, Fix
+from ..outcome import Declaration, RunEntry, RunReport
 from ..trainers.reading.auditing import Ledger
 
 UNKNOWN = "unknown"
@@ -38,6 +38,15 @@ class Pair:
         """The files in which something is said of the run."""
         runs = [self.before, *([self.after] if self.after is not None else [])]
         return frozenset({self.before.path, *(entry.declaration.path for run in runs for entry in run.entries)})
+
+    @property
+    def declared(self) -> list[Declaration]:
+        """The same as declarations."""
+        return [entry.declaration for entry in self.entries]
+
+    def is_touched(self, fix: Fix) -> bool:
+        """Whether a fix changes a file in which something is said of the run."""
+        return not self.paths.isdisjoint(edit.path for edit in fix.edits)
 
     def holds(self, finding: Finding) -> bool:
         """Whether a finding is about this run; in the file that starts it, whether it stands in its own rows."""

@@ -39,6 +39,7 @@ CARRIED_OUT = ("compute", "weights", "cast")
 """Roles of what a run does, not of what may be chosen for it."""
 ALL_THE_SAME = "; --unsafe-fixes moves the run all the same"
 CHANGED = "changed, for runs that switch it on"
+ONLY_MIXED = "a run that switches it on would compute in mixed precision"
 ALONE = "{} is {}, and does not move alone: nothing else of this run would"
 
 
@@ -95,7 +96,7 @@ def _judged(
     moves = ((finding, fix) for finding, fix in report.applied if finding.code == MOVE)
     moving = [(finding, fix) for finding, fix in moves if _moves(project, pair, finding, fix)]
     applied = tuple(fix for _, fix in moving)
-    others = tuple(fix for finding, fix in report.applied if finding.code != MOVE and _touches(pair, fix))
+    others = tuple(fix for finding, fix in report.applied if finding.code != MOVE and pair.is_touched(fix))
     left = tuple(item for item in report.remaining if item.code == MOVE and _concerns(project, pair, item))
     apart = _is_apart(project, pair.before)
     behind = tuple(left_behind(after, pair, report.target)) if applied and not apart else ()
@@ -105,6 +106,7 @@ def _judged(
     if applied and not apart and _stays_off(pair):
         changed = tuple(Place(finding.path, finding.span, CHANGED) for finding, _ in moving)
         failures = (*_failures(pair, report, left, raised, options), *_read_all_the_same(pair))
+        failures += tuple(place.saying(ONLY_MIXED) for place in changed if report.target.regime.endswith("-true"))
     elif applied and not apart:
         known = {(place.path, place.span.row) for place in behind}
         overflowing = (item for item in raised if item.code == OVERFLOWS and _is_of(project, pair, item))
@@ -137,9 +139,8 @@ def _not_followed(project: Project, after: Project, pair: Pair, target: Target) 
 
 def _own_flags(pair: Pair) -> set[tuple[str, int]]:
     """Where a launch line gives flags that the program itself defines, and that nothing follows."""
-    items = [entry.declaration for entry in pair.entries]
-    options = {item.key.replace("-", "_") for item in items if item.role == "option"}
-    flags = (item for item in items if item.role == "flag" and item.key.lstrip("-").replace("-", "_") in options)
+    options = {item.key.replace("-", "_") for item in pair.declared if item.role == "option"}
+    flags = (item for item in pair.declared if item.role == "flag" and item.key.lstrip("-").replace("-", "_") in options)
     return {(item.path, item.span.row) for item in flags}
 
 
@@ -171,10 +172,6 @@ def _read_all_the_same(pair: Pair) -> Iterator[Place]:
 def _said_by(entry: RunEntry) -> tuple[str, str, str]:
     """What an entry says, wherever it stands after the edits."""
     return entry.declaration.path, entry.declaration.key, entry.declaration.value
-
-
-def _touches(pair: Pair, fix: Fix) -> bool:
-    return not pair.paths.isdisjoint(edit.path for edit in fix.edits)
 
 
 def _moves(project: Project, pair: Pair, finding: Finding, fix: Fix) -> bool:
