@@ -116,8 +116,7 @@ def _judged(
         loads = float16_weights(after, run_of(after, pair.after or pair.before), report.target)
         arrived = _not_arrived(pair, report.target, applied)
         failures = (*arrived, *_failures(pair, report, left, raised, options), *behind, *loads)
-        more = "" if failures else ALL_THE_SAME
-        held = (place.saying(f"{place.message}{more}") for place in doubts)
+        held = (place.saying(f"{place.message}{'' if failures else ALL_THE_SAME}") for place in doubts)
         failures = failures if options.unsafe_fixes else (*failures, *held)
     elif others and not apart and pair.regime != pair.before.regime and not has_arrived(pair, report.target):
         failures = tuple(off_target(pair.after or pair.before, report.target))
@@ -139,8 +138,9 @@ def _not_followed(project: Project, after: Project, pair: Pair, target: Target) 
 
 def _own_flags(pair: Pair) -> set[tuple[str, int]]:
     """Where a launch line gives flags that the program itself defines, and that nothing follows."""
-    options = {item.key.replace("-", "_") for item in pair.declared if item.role == "option"}
-    flags = (item for item in pair.declared if item.role == "flag" and item.key.lstrip("-").replace("-", "_") in options)
+    items = pair.declared
+    options = {item.key.replace("-", "_") for item in items if item.role == "option"}
+    flags = (item for item in items if item.role == "flag" and item.key.lstrip("-").replace("-", "_") in options)
     return {(item.path, item.span.row) for item in flags}
 
 

@@ -13,7 +13,7 @@ from ...python.bound import is_bound_at
 from ...python.callers import callers_of
 from ...python.functions import called_function, class_of
 from ...python.names import FunctionNode, ModuleNames
-from ...python.paths import LoopNode, calls_of, function_of, guard_facts, loops, position
+from ...python.paths import LoopNode, calls_of, function_of, guard_facts, guards, loops, position
 from ...releases.pins import allowed
 from ...source.project import Project
 from ..clipping import clips_of
@@ -63,8 +63,19 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
     lasting = Known(loop is not None, "the scaler is made with the module, for all that trains there")
     made = [item.func for item in values_at(module, receiver) if isinstance(item, ast.Call)]
     known = not any(class_of(project, module, item) is not None for item in made)
-    needs = (wanted, plain, lasting, Known(known, "the optimizer is the project's own"))
+    test = _opens_only_with(step) if condition is None else None
+    always = Known(test is None, f"{test} decides whether the region is open, and steps in float32 would be scaled too")
+    needs = (wanted, plain, lasting, always, Known(known, "the optimizer is the project's own"))
     return proved(project, "scaler", message, edits, *needs)
+
+
+def _opens_only_with(step: LossStep) -> str | None:
+    """The test without which the region is not open, though the step is made: ``if amp:`` around it, or a value."""
+    module, region = step.region.module, step.region.node
+    around = [guard.test for guard in guards(step.module, step.backward)]
+    tests = [guard.test for guard in guards(module, region)]
+    tests += [item.test for item in module.ancestors(region) if isinstance(item, ast.IfExp)]
+    return next((ast.unparse(test) for test in tests if test not in around), None)
 
 
 def _reader_between(project: Project, step: LossStep) -> str | None:
