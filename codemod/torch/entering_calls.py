@@ -19,6 +19,8 @@ def sites_of(project: Project, module: ModuleNames, function: FunctionNode) -> I
     """The calls that reach a function; for ``forward`` and ``__call__`` those of the objects of its class."""
     owner = module.scopes[function].parent
     if function.name in ("forward", "__call__") and owner is not None and isinstance(owner.node, ast.ClassDef):
+        own = module.calls_by_name.get("self", ())
+        yield from ((module, call) for call in own if module.scope_of(call).enclosing_class is owner)
         for other, birth in _births(project, owner.node):
             yield from calls_of_object(project, other, birth)
         return

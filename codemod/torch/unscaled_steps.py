@@ -45,6 +45,8 @@ ASKS_FOR_SCALING = ("fp16-mixed", "portable")
 """Targets whose training steps need a scaler."""
 MAX_READERS = 20
 """How many later statements that read a variable are followed: a loss is made near its region."""
+MAX_HOPS = 2
+"""Functions on the way up that give back what they make of a loss."""
 CUTS = ("detach", "item", "tolist", "numpy")
 """Methods behind which no gradient flows back."""
 
@@ -183,17 +185,41 @@ def _step_of_caller(project: Project, region: Autocast, entry: Entry, made: Coll
     function = entry.function
     if not isinstance(function, FunctionNode) or not _returns_one_of(project, entry, function, made):
         return None
-    for module, call in sites_of(project, entry.module, function):
+    for module, call in _flowing(project, entry.module, function, MAX_HOPS):
         statement = module.statement_of(call)
-        flows = isinstance(statement, ast.Assign) and call in differentiated(statement.value)
-        if not flows or scales_somehow(project, module):
-            continue
         names = stored_in(statement)
         names |= _made_behind(project, module, function_of(module, call), statement, names)
         found = _step_with(project, region, module, statement, names)
         if found is not None:
             return found
     return None
+
+
+def _flowing(
+    project: Project, module: ModuleNames, function: FunctionNode, hops: int
+) -> Iterator[tuple[ModuleNames, ast.Call]]:
+    """The calls of a function that gradients flow back to; ``return criterion(self(x), y)`` leads to its callers."""
+    for other, call in sites_of(project, module, function):
+        statement, outer = other.statement_of(call), function_of(other, call)
+        value = statement.value if isinstance(statement, ast.Assign | ast.Return) else None
+        if value is None or call not in differentiated(value) or scales_somehow(project, other):
+            continue
+        if isinstance(statement, ast.Assign):
+            yield other, call
+        if hops and isinstance(outer, FunctionNode) and _returns_it(project, other, outer, statement):
+            yield from _flowing(project, other, outer, hops - 1)
+
+
+def _returns_it(project: Project, module: ModuleNames, function: FunctionNode, statement: ast.stmt) -> bool:
+    """Whether each return of a function gives back what a statement makes, not scaled by hand."""
+    made = stored_in(statement)
+    made |= _made_behind(project, module, function, statement, made)
+    returned = [item for item in module.returns_of(function) if item.value is not None]
+    return not project.memo(_multiplied, function) and all(
+        item is statement or any(isinstance(each, ast.Name) and each.id in made for each in differentiated(item.value))
+        for item in returned
+        if item.value is not None
+    )
 
 
 def _returns_one_of(project: Project, entry: Entry, function: FunctionNode, made: Collection[str]) -> bool:
