@@ -1,13 +1,18 @@
-"""Engines of DeepSpeed in float16: their optimizers scale the loss, unscale and clip themselves."""
+"""Engines of DeepSpeed and accelerate in float16: they scale the loss; their optimizers unscale, DeepSpeed's clip, too."""
 
 from __future__ import annotations
 
 import ast
 
+from ...codemod.model import Place
 from ...codemod.purpose.runs import Run, runs_of
+from ...codemod.python.creations import known_creations
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.source.project import Project
+from ...codemod.torch.api import ACCELERATOR
 from ...codemod.torch.dtypes import FP16
+from ...codemod.trainers.reading.links import sources
+from ...codemod.trainers.reading.source import GIVEN
 
 WITH_OPTIMIZER = ("optimizer", "model_parameters")
 
@@ -28,3 +33,23 @@ def float16_runs(project: Project, module: ModuleNames, made: ast.Call) -> list[
     """The training runs of an engine, where each of them is in float16; else none."""
     runs = [run for run in runs_of(project, module, made) if run.trains]
     return runs if all(run.by_engine and run.dtypes == {FP16} for run in runs) else []
+
+
+def float16_of_accelerate(project: Project, module: ModuleNames, backward: ast.Call) -> Place | None:
+    """What makes the Accelerator of ``accelerator.backward(loss)`` compute in float16: its argument, else a launch."""
+    if not isinstance(backward.func, ast.Attribute) or not backward.args:
+        return None
+    for made in known_creations(project, module, backward.func.value):
+        if made.module.qualified(made.call.func) not in ACCELERATOR:
+            continue
+        node = next((item.value for item in made.call.keywords if item.arg == "mixed_precision"), None)
+        if node is not None:
+            found = [item for item in sources(project, made.module, node) if not item.is_guessed]
+            given = [item for item in found if item.kind in GIVEN] or found
+            source = next((item for item in given if item.value == "fp16"), None)
+            return source.place("float16 is chosen here") if source is not None else None
+        if not made.call.args and None not in {item.arg for item in made.call.keywords}:
+            runs = (run for run in runs_of(project, module, backward) if run.trainer == "accelerate")
+            told = (run for run in runs if run.regimes == {"fp16-mixed"} and not run.by_engine)
+            return next((run.place for run in told), None)
+    return None

@@ -11,15 +11,11 @@ from collections.abc import Iterator
 
 from ....codemod.model import Draft
 from ....codemod.purpose.proved_reach import is_reached
-from ....codemod.python.creations import known_creations
 from ....codemod.python.names import ModuleNames, checked_modules
 from ....codemod.python.paths import calls_of, exclusive, function_of, position
 from ....codemod.source.project import Project
-from ....codemod.torch.api import ACCELERATOR
 from ....codemod.torch.clipping import clips_of
-from ....codemod.trainers.reading.links import sources
-from ....codemod.trainers.reading.source import GIVEN, Source
-from ..engines import engine_of, float16_runs
+from ..engines import engine_of, float16_of_accelerate, float16_runs
 
 MESSAGE = (
     "gradients are clipped past the Accelerator: in float16 they are still multiplied by the loss scale (65536 at the "
@@ -48,30 +44,17 @@ def clips_past_engine(project: Project) -> Iterator[Draft]:
 
 def clips_past_accelerator(project: Project) -> Iterator[Draft]:
     """Where a stated run computes in float16."""
-    for module in checked_modules(project, ("ccelerat",), ("mixed_precision",), ("clip_grad",)):
+    for module in checked_modules(project, ("ccelerat",), ("backward(",), ("clip_grad",)):
         for backward in module.calls_by_name.get("backward", []):
-            stated = _float16(project, module, backward)
+            stated = float16_of_accelerate(project, module, backward)
             if stated is None:
                 continue
             for clip in clips_of(project, module, function_of(module, backward)):
                 is_own = ast.unparse(_owner(clip.call)) == ast.unparse(_owner(backward))
                 if not is_own and _sees_scaled(module, backward, clip.call) and is_reached(project, module, clip.call):
-                    places = (module.place(backward, "the loss is scaled here"), stated.place("float16 is chosen here"))
+                    places = (module.place(backward, "the loss is scaled here"), stated)
                     yield Draft.at(module, clip.call, MESSAGE, places)
                     break
-
-
-def _float16(project: Project, module: ModuleNames, backward: ast.Call) -> Source | None:
-    """What makes the Accelerator of ``accelerator.backward(loss)`` compute in float16."""
-    if not isinstance(backward.func, ast.Attribute) or not backward.args:
-        return None
-    for made in known_creations(project, module, backward.func.value):
-        node = next((item.value for item in made.call.keywords if item.arg == "mixed_precision"), None)
-        if node is not None and made.module.qualified(made.call.func) in ACCELERATOR:
-            found = [item for item in sources(project, made.module, node) if not item.is_guessed]
-            given = [item for item in found if item.kind in GIVEN] or found
-            return next((item for item in given if item.value == "fp16"), None)
-    return None
 
 
 def _owner(call: ast.Call) -> ast.expr:

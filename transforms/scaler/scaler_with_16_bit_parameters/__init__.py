@@ -47,7 +47,6 @@ from ....codemod.half.half_weights import SteppedWeights, models_of_optimizer, s
 from ....codemod.model import Edit, Finding, Fix, Place, Rule
 from ....codemod.purpose.given import may_be_on
 from ....codemod.python.callers import callers_of
-from ....codemod.python.creations import only_call
 from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
 from ....codemod.python.options import options_read
 from ....codemod.python.paths import Facts, Guard, guard_facts, guards, position
@@ -58,6 +57,7 @@ from ....codemod.torch.live_pipelines import LivePipeline, live_pipelines
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.steps_by_calls import steps_by_calls
+from ..engines import float16_of_accelerate
 from .scaled_trainers import scaled_parts
 
 CASTS = ("half", "to")
@@ -85,8 +85,8 @@ def _read(project: Project) -> Iterator[Finding]:
                 half = next((item for item in found if item is not None), None)
                 if half is not None and _enabled(scaler) <= guard_facts(half.change.module, half.change.node):
                     yield _cast_model(scaler, step.module, call, half)
-    for half in prepared_weights(project):
-        yield _finding(half, "accelerate steps it with a GradScaler (mixed_precision='fp16')")
+    for half, stated in prepared_weights(project):
+        yield _finding(half, "accelerate steps it with a GradScaler (mixed_precision='fp16')", stated)
     for scaled in scaled_parts(project):
         yield rule.at(scaled.change.module, scaled.change.node, _message(scaled.name, scaled.why), scaled.places)
     for pipeline in live_pipelines(project):
@@ -189,21 +189,14 @@ def _without_dtype(pipeline: LivePipeline) -> Edit:
 # --- weights that accelerate prepares ---------------------------------------------------------------------------------
 
 
-def prepared_weights(project: Project) -> Iterator[SteppedWeights]:
-    """Float16 models that go through ``Accelerator(mixed_precision="fp16").prepare`` together with their optimizer."""
-    spelled = (("prepare(",), ("Accelerator(",), ('"fp16"', "'fp16'"))
-    for module in modules_with(project, ("mixed_precision",), *spelled):
+def prepared_weights(project: Project) -> Iterator[tuple[SteppedWeights, Place]]:
+    """Float16 models that an Accelerator in float16 prepares together with their optimizer, and what says float16."""
+    for module in modules_with(project, ("prepare(",), ("Accelerator(",), (".half(", "float16")):
         for call in module.calls_by_name.get("prepare", []):
-            if isinstance(call.func, ast.Attribute) and _is_fp16(project, module, call.func.value):
-                yield from _prepared(project, module, call)
-
-
-def _is_fp16(project: Project, module: ModuleNames, node: ast.expr) -> bool:
-    made = only_call(project, module, node)
-    if made is None or not (module.qualified(made.func) or "").startswith("accelerate."):
-        return False
-    asked = (item.value for item in made.keywords if item.arg == "mixed_precision")
-    return any(isinstance(item, ast.Constant) and item.value == "fp16" for item in asked)
+            for half in _prepared(project, module, call):
+                stated = float16_of_accelerate(project, module, call)
+                if stated is not None:
+                    yield half, stated
 
 
 def _prepared(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[SteppedWeights]:

@@ -9,6 +9,8 @@ times too small, also where a second backward pass adds them to scaled ones. A p
 same optimizer steps a second time with the same gradients, also where the scaler skipped them for inf or NaN.
 `scaler.unscale_(model)` raises `AttributeError: ... has no attribute 'param_groups'`, and a scaler by hand that steps
 what accelerate prepared in float16 `AssertionError: Attempted step but _scale is None`: accelerate has its own scaler.
+What both scale (`accelerator.backward(scaler.scale(loss))`) is 65536 times too large where only one of them unscales:
+behind `optimizer.step()` of what was prepared, or `scaler.step` of an optimizer that was not.
 `loss.backward()` in place of `engine.backward(loss)` of DeepSpeed in float16 leaves the scaling out, too; from 0.18.3
 on it raises `RuntimeError: Loss scaling is required for this configuration`, without ZeRO `Direct calls to
 tensor.backward() are not supported in this configuration`.
@@ -56,6 +58,7 @@ from ..given_runs import is_on, steps_of_accelerate
 from ..passes import calls_named, leads_to, leads_to_backward, plain_backwards
 from .added_gradients import added_gradients
 from .engine_passes import passes_of_engines
+from .scaled_twice import scaled_twice
 
 HIDING = (
     *("escaped", "kept", "private", "bound-method", "method", "stored"),
@@ -76,6 +79,7 @@ def check(project: Project) -> Iterator[Finding]:
         found += [item for each in passes_of(scaler) for item in _of_no_optimizer(project, each)]
         found += [item for each in scaled_by_calls(project, scaler) for item in _by_calls(project, each)]
         found += _of_accelerate(project, scaler)
+        found += [rule.found(*draft) for each in passes_of(scaler) for draft in scaled_twice(project, each)]
         if found and is_on(project, scaler):
             yield from found
     for draft in passes_of_engines(project):
