@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..purpose.given import is_check
-from ..python.arguments import receiver_of
+from ..python.arguments import argument, receiver_of
 from ..python.bindings import default_of
 from ..python.callers import callers_of
 from ..python.conditions import conditions_in
-from ..python.creations import Creation
+from ..python.creations import Creation, creations_of
 from ..python.functions import called_function
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..python.paths import function_of, position
@@ -31,6 +31,7 @@ from .default_dtypes import setter_of
 KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 """What puts adapters on a model in the dtype of its weights: a function of peft 0.21.2, and the method of diffusers
 0.35.2 and transformers 4.57.1 (peft's `get_peft_model` and `PeftModel.add_adapter` make them float32)."""
+COPIES = "modules_to_save"
 WIDE_ADAPTERS = ("get_peft_model", "PeftModel", "LoraModel", "load_adapter", "add_lora")
 AUTO = ('dtype="auto"', "dtype='auto'")
 IN_BFLOAT16 = ("Qwen/Qwen2.5-", "meta-llama/Llama-3.1-", "meta-llama/Llama-3.2-")
@@ -60,9 +61,16 @@ class Change:
     """Whether adapters are trained from here on; of the dtype of the weights where the change keeps that."""
     is_of_adapters: bool = False
     """Whether it casts adapters alone, by the names that they have where a change before has put them on."""
+    is_copying: bool = False
+    """Whether copies of the part, of the dtype that it has, are trained from here on, and nothing else in 16 bits."""
     is_freezing: bool = False
     is_unfreezing: bool = False
     """Whether it certainly makes a part trainable again, as it is."""
+
+    @property
+    def does(self) -> str:
+        """What the model does by it, before the name of a dtype."""
+        return "copies parts of itself in" if self.is_copying else "becomes"
 
 
 def changes_of(
@@ -76,7 +84,7 @@ def changes_of(
         holders |= {made.module.tree: made.module, **{name.container: name.module for name in reversed(made.names)}}
         for call in made.through:
             holder = next((item for item in (*holders.values(), module) if call in item.parents), module)
-            found.setdefault(call, _of_call(project, holder, call))
+            found.setdefault(call, _of_call(project, holder, call, "'lora" in ast.unparse(before)))
     for mention in dict.fromkeys(
         item for made in made_by for item in _mentions(project, made, module, before, later=later)
     ):
@@ -197,16 +205,26 @@ def _guards(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Given
     return tuple(item for item in given if not is_check(module, item.node))
 
 
-def _of_call(project: Project, module: ModuleNames, call: ast.Call) -> Change:
-    """A call that gives the model back."""
+def _of_call(project: Project, module: ModuleNames, call: ast.Call, picks: bool) -> Change:
+    """A call that gives the model back; ``picks``: the optimizer picks the adapters by their names."""
     given = _guards(project, module, call)
     name = (attribute_chain(call.func) or [""])[-1]
     adapts = mentions(call.func, WIDE_ADAPTERS) and not is_cast(call)
     if adapts and _keeps_adapters(call):
         return Change(module, call, KEPT, given, is_adapter=True)
+    if adapts and name == "get_peft_model" and not picks and _names_copies(project, module, call):
+        return Change(module, call, KEPT, given, part=COPIES, is_copying=True)
     if adapts or (name in MODEL_WRAPPERS and name not in KEEPING):
         return Change(module, call, (), given, is_adapter=adapts)
     return Change(module, call, cast_values(project, module, call), given)
+
+
+def _names_copies(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """``LoraConfig(modules_to_save=["head"])``: PEFT 0.21.2 trains copies of these in their dtype."""
+    config = argument(call, "peft_config", position=1)
+    made_by = creations_of(project, module, config) if config is not None else ()
+    named = [item.value for made in made_by for item in made.call.keywords if item.arg == COPIES]
+    return len(made_by) == len(named) == 1 and bool(getattr(named[0], "elts", ()))
 
 
 def _keeps_adapters(call: ast.Call) -> bool:

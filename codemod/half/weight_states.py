@@ -41,6 +41,11 @@ def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State |
         thawed = change.is_adapter or (change.is_unfreezing and is_whole)
         freezes = change.is_freezing and _without(project, change, known) is None
         adapted, frozen = adapted or change.is_adapter, (frozen or freezes) and not thawed
+        if change.is_copying:
+            needed = decided(project, change.module, change.given, known)
+            if state is None or needed is None or needed.open:
+                return None
+            state, known, frozen = State(dtype, change, needed), needed, False
         if change.values and all(item.value is None for item in change.values):
             continue
         half = _half(project, change, dtype, known) if adapted or not change.is_of_adapters else None

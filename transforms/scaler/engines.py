@@ -1,4 +1,4 @@
-"""Engines of DeepSpeed and accelerate in float16: they scale the loss; their optimizers unscale, DeepSpeed's clip, too."""
+"""DeepSpeed's engines and accelerate in float16: both scale the loss, and their optimizers unscale by themselves."""
 
 from __future__ import annotations
 

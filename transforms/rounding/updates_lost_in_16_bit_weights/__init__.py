@@ -15,7 +15,8 @@ one that was loaded. Measured with PyTorch 2.13 (AdamW without weight decay, 20,
 | bfloat16 | 1e-6 | 2 % | 0.01 |
 
 Adapters: `get_peft_model` makes them float32; `inject_adapter_in_model` (peft 0.21.2) and `add_adapter` of diffusers
-0.35.2 and transformers 4.57.1 give them the dtype of the weights. LoRA's A starts uniform within 1 / sqrt(inputs); for
+0.35.2 and transformers 4.57.1 give them the dtype of the weights, as `get_peft_model` does with the copies that
+`modules_to_save` asks for. LoRA's A starts uniform within 1 / sqrt(inputs); for
 1,024 inputs a first step in bfloat16 moves 100 % of it at lr 1e-4, 50 % at 5e-5, 12 % at 1e-5. B starts at zero, where
 all steps count until it has grown. Way of what both add to a layer (128 x 128, rank 8, gradients half drift and half
 noise), float32 = 1:

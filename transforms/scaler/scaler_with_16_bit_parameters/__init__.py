@@ -20,7 +20,8 @@ theirs; the pipeline's speed and memory then follow them. A model that is cast t
 reported: whether remove the cast or the scaler and autocast do, is the owner's choice.
 
 Adapters that `add_adapter` of diffusers and transformers, `inject_adapter_in_model`, or `get_peft_model` with
-`autocast_adapter_dtype=False` make for a float16 model are float16 too, as are those of a model that is cast later.
+`autocast_adapter_dtype=False` make for a float16 model are float16 too, as are those of a model that is cast later, and
+the copies of its parts that `LoraConfig(modules_to_save=[...])` asks for (peft 0.21.2).
 
 So is a part that a model's class makes anew and casts (`self.head = nn.Linear(...).half()`), where a trainer of
 transformers steps it with a GradScaler: `fp16=True`, or `accelerate launch --mixed_precision fp16` of a program whose
