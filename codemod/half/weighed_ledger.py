@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..model import Finding
 from ..outcome import RunReport
-from ..python.names import modules_at
+from ..python.names import ModuleNames, modules_at
+from ..python.paths import function_of, position
 from ..source.project import Project
 from ..torch.dtypes import MIXED, TRUE
 from ..trainers.reading.auditing import Ledger, ledger_of
@@ -17,6 +19,7 @@ from ..trainers.reading.run_members import Run
 from ..trainers.reading.runs import all_runs_of
 from .half_weights import half_weights, models_of_optimizer
 
+ACCELERATE = "accelerate"
 OF_MIXED = {regime: dtype for dtype, regime in MIXED.items() if dtype in TRUE}
 
 
@@ -40,7 +43,7 @@ def _weighed(project: Project, run: RunReport) -> RunReport:
     """A run of which every optimizer steps weights in the dtype of its regions computes in that dtype alone."""
     dtype = OF_MIXED.get(run.regime)
     deciding = (entry.declaration.framework for entry in run.entries if entry.declaration.regime)
-    if dtype is None or run.default or not run.trains or {*deciding} != {TORCH}:
+    if dtype is None or run.default or not run.trains or not {*deciding} <= {TORCH, ACCELERATE}:
         return run
     read = run_of(project, run)
     paths = read.modules if read is not None else (run.path,)
@@ -56,7 +59,18 @@ def _stepped_dtypes(project: Project, paths: Sequence[str]) -> set[object]:
             row = module.document.span(made).row
             models = models_of_optimizer(module, made, project)
             for model in models if models and is_used(project, paths[0], module.path, row) else ():
-                half = half_weights(project, module, model, made) if model is not None else None
+                until = _first_backward(module, made) or False
+                half = half_weights(project, module, model, made, later=until) if model is not None else None
                 is_whole = half is not None and half.change is not None and not half.adapted and not half.change.part
                 found.add(half.dtype if half is not None and is_whole else None)
     return found
+
+
+def _first_backward(module: ModuleNames, made: ast.Call) -> ast.Call | None:
+    """The first backward pass below a call in its function: what is done to the weights until then is trained."""
+    calls = (
+        call
+        for call in module.calls_by_name.get("backward", ())
+        if function_of(module, call) is function_of(module, made)
+    )
+    return min((call for call in calls if position(call) > position(made)), key=position, default=None)

@@ -20,7 +20,6 @@ from ..source.project import Project
 from ..torch.api import WEIGHT_CASTS
 from ..torch.autocast import autocasts_in, dtype_scenarios
 from ..torch.dtypes import DTYPE_WORDS, HALVES, Dtype
-from ..trainers.reading.auditing import DOCUMENTED
 from ..trainers.reading.documented import DOCUMENTED
 from ..trainers.reading.launch_flags import truth_of
 from ..trainers.reading.left_open import ELSEWHERE

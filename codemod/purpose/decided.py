@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from ..model import Place
 from ..python.bindings import only_value
 from ..python.conditions import conditions_in, excludes, same_operand
-from ..python.creations import creations_of, known_creations
+from ..python.creations import known_creations
 from ..python.names import ModuleNames, attribute_chain, last_name
 from ..python.settings_objects import may_hold_settings
 from ..source.project import Project
-from ..torch.api import ACCELERATOR
+from ..torch.accelerators import asked_of_accelerators
 from ..torch.dtypes import Constant, Dtype, Given, as_dtype
 from ..torch.machine_tests import asks_machine
 from ..trainers.reading.links import sources
@@ -189,12 +189,7 @@ def _holder(project: Project, module: ModuleNames, item: Given) -> ModuleNames |
 
 def _asked(project: Project, module: ModuleNames, node: ast.expr) -> tuple[ModuleNames, ast.expr]:
     """What an Accelerator was given for its ``mixed_precision``; other expressions as they are."""
-    if isinstance(node, ast.Attribute) and node.attr == "mixed_precision":
-        for made in creations_of(project, module, node.value):
-            given = next((item.value for item in made.call.keywords if item.arg == node.attr), None)
-            if given is not None and (made.module.qualified(made.call.func) or "") in ACCELERATOR:
-                return made.module, given
-    return module, node
+    return next(asked_of_accelerators(project, module, node), (module, node))
 
 
 def _near(project: Project, module: ModuleNames) -> Iterator[ModuleNames]:

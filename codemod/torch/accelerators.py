@@ -5,19 +5,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from ..python.bound import is_bound_at
-from ..python.creations import Creation, known_creations
+from ..python.creations import Creation, creations_of, known_creations
 from ..python.functions import attribute_bindings
 from ..python.names import Binding, ModuleNames, Scope, resolve
 from ..source.project import Project
-from .api import PRECISION_KEYWORDS
+from .api import ACCELERATOR, PRECISION_KEYWORDS
 from .dtype_values import constants_of
 from .dtypes import BF16, UNKNOWN, Constant, as_dtype
 
 TEXT_WORDS = ("ccelerat", "abric")
 """A file without these parts of words has no such object."""
 
+BY_ACCELERATE = PRECISION_KEYWORDS[ACCELERATOR[0]]
 NAMES = ("accelerator", "accel", "fabric")
 PARTS = ("acc", "fabric")
 """What is in the names of parameters that may hold one."""
@@ -105,6 +107,22 @@ def _attributes(project: Project, module: ModuleNames, node: ast.AST) -> Iterato
         made = tuple(item for binding in stores for item in _made(project, holder, binding))
         if made:
             yield _accelerator(project, f"self.{name}", made)
+
+
+def asked_of_accelerators(
+    project: Project, module: ModuleNames, node: ast.expr
+) -> Iterator[tuple[ModuleNames, ast.expr]]:
+    """What ``accelerator.mixed_precision`` reads back: what the calls that make the Accelerator are given for it."""
+    made_by = creations_of(project, module, node.value) if is_read_back(node) else ()
+    for made in (
+        made_by if all(resolve(project, item.module, item.call.func) in ACCELERATOR for item in made_by) else ()
+    ):
+        yield from ((made.module, item.value) for item in made.call.keywords if item.arg == BY_ACCELERATE)
+
+
+def is_read_back(node: ast.expr) -> TypeGuard[ast.Attribute]:
+    """Whether this may read the precision of an Accelerator."""
+    return isinstance(node, ast.Attribute) and node.attr == BY_ACCELERATE
 
 
 def _made(project: Project, module: ModuleNames, node: ast.expr | Binding) -> tuple[Creation, ...]:

@@ -20,6 +20,7 @@ from ...python.scopes import Binding
 from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Bound, Chosen, Defaulted, Filled, Gap, Passed, Step
 from ...source.project import Project
+from ...torch.accelerators import asked_of_accelerators
 from ...torch.dtype_values import constants_of
 from ...torch.dtypes import Unknown
 from .command_options import as_overridden, constructions_of, declared_options, values_given
@@ -87,6 +88,9 @@ def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Itera
     if isinstance(node, ast.Attribute) and node.attr == "value":
         found = question.of(module, node.value)
         return found if are_members(found) else None
+    given = list(asked_of_accelerators(question.project, module, node))
+    if given:
+        return [item for there, value in given for item in question.of(there, value)]
     if isinstance(node, ast.IfExp):
         checked = _checked(node)
         return question.of(module, checked) if checked is not None else _of_machine(module, node)
@@ -119,9 +123,7 @@ def _of_machine(module: ModuleNames, node: ast.IfExp) -> Iterable[Source] | None
     if isinstance(test, ast.Call) and (module.qualified(test.func) in ASKS_FOR_DEVICE or read_of(module, test)):
         return None
     whole = tested_source(HERE, module, node, "") if _asks_machine_alone(module, node.test) else None
-    if whole is not None:
-        return (whole,)
-    return () if isinstance(node.test, ast.BoolOp | ast.Call) else None
+    return (whole,) if whole is not None else () if isinstance(test, ast.BoolOp | ast.Call) else None
 
 
 def _asks_machine_alone(module: ModuleNames, test: ast.expr) -> bool:

@@ -45,6 +45,7 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.half.half_weights import SteppedWeights, models_of_optimizer, stepped_weights, weights_of_optimizer
+from ....codemod.half.launchers import is_held
 from ....codemod.model import Edit, Finding, Fix, Place, Rule
 from ....codemod.purpose.given import may_be_on
 from ....codemod.python.callers import callers_of
@@ -194,7 +195,7 @@ def prepared_weights(project: Project) -> Iterator[tuple[SteppedWeights, Place]]
     """Float16 models that an Accelerator in float16 prepares together with their optimizer, and what says float16."""
     for module in modules_with(project, ("prepare(",), ("Accelerator(",), (".half(", "float16")):
         for call in module.calls_by_name.get("prepare", []):
-            for half in _prepared(project, module, call):
+            for half in _prepared(project, module, call) if not is_held(project, module) else ():
                 stated = float16_of_accelerate(project, module, call)
                 if stated is not None:
                     yield half, stated
@@ -206,7 +207,7 @@ def _prepared(project: Project, module: ModuleNames, call: ast.Call) -> Iterator
         made = _value_before(module, argument, call)
         models = models_of_optimizer(module, made) if made is not None else []
         if made is not None and any(model is not None and ast.unparse(model) in given for model in models):
-            half = weights_of_optimizer(project, module, made, FP16, adapters=True)
+            half = weights_of_optimizer(project, module, made, FP16, until=call, adapters=True)
             if half is not None:
                 yield half
 
