@@ -222,6 +222,30 @@ def test_programs_that_are_no_launchers_own_their_flags() -> None:
     assert (one(config, "dtype").kind, one(config, "--config").command) == ("override", "tune")
 
 
+PIECES = """if [ "$1" ]; then
+    CMD="torchrun --nproc_per_node $1"
+else
+    CMD="accelerate launch --mixed_precision fp16"
+fi
+CMD="$CMD train.py"
+eval $CMD
+"""
+WHOLE = """if [ "$1" ]; then
+    CMD="accelerate launch --mixed_precision fp16 large.py"
+else
+    CMD="python small.py"
+fi
+$CMD
+"""
+
+
+@pytest.mark.parametrize(("text", "starts"), [(PIECES, ["eval"]), (WHOLE, ["accelerate", "python"])])
+def test_what_a_variable_holds_is_no_run_where_a_later_line_completes_it(text: str, starts: list[str]) -> None:
+    opened = open_config(text, "shell")
+    assert [command.written[0] for command in opened.commands] == starts
+    assert one(opened, "--mixed_precision").call == 0
+
+
 def test_flags_in_variables_know_their_command() -> None:
     text = 'EXTRA="--a=1"\nALL=(--b "${EXTRA}")\naccelerate launch $LAUNCH_ARGS t.py "${ALL[@]}"\nLAUNCH_ARGS="--c"\n'
     config = open_config(text, "shell")

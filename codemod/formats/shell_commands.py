@@ -223,10 +223,8 @@ class CommandReader:
         self.commands.append(CommandLine(start, tuple(self._filled_in(written)), script, written))
         if body is not None:
             self._starts.setdefault(body.call, []).append(number)
-        programs = [index for index, _ in roles.launchers] + ([] if roles.script is None else [roles.script])
-        for index in programs:
-            held = self._variables.held(written[index], start)
-            if held is not None:
+        for index in {0, *(index for index, _ in roles.launchers), *([] if roles.script is None else [roles.script])}:
+            for held in self._variables.held(written[index], start, is_alone=index + 1 == len(written)):
                 self._starts.setdefault(held.call, []).append(number)
         if place.inside:
             told = (script, "script") if script or not roles.launchers else (roles.launchers[-1][1], "launcher")

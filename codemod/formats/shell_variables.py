@@ -114,9 +114,16 @@ class Variables:
         if len(held := self._commands.setdefault(name, [])) < _MAX_PLACES:
             held.append(use)
 
-    def held(self, word: str, at: int) -> Use | None:
-        """The command line that a word stands for: ``$CMD``."""
-        return self._held(variable_of(word), at)
+    def held(self, word: str, at: int, *, is_alone: bool) -> Iterator[Use]:
+        """The command lines that a word stands for: ``$CMD``. Beside the last one those of other branches that lack a
+        script, which this line gives them, or what is put into the variable later (``is_alone``)."""
+        name = variable_of(word)
+        last = self._held(name, at)
+        since = max((place for place in self._assigned.get(name, ()) if place <= at), default=0)
+        for use in self._commands.get(name, ()) if last is not None else ():
+            is_whole = use.owner == "script" and (is_alone or not use.command.startswith("$"))
+            if use is last or (since <= use.at < at and not is_whole):
+                yield use
 
     def _held(self, name: str, at: int) -> Use | None:
         return next((use for use in reversed(self._commands.get(name, ())) if use.at <= at), None)

@@ -49,8 +49,13 @@ class Launch:
         return Started(self.config.document.path, self.config.text.commands[self.number])
 
     def gives(self, options: frozenset[str]) -> bool:
-        """Whether it gives an option that has one of these names; ``_`` and ``-`` are the same."""
-        return not options.isdisjoint(word.partition("=")[0].replace("_", "-") for word in self.words)
+        """Whether it gives an option that has one of these names; ``_`` and ``-`` are the same.
+
+        Also in a variable that it has: ``if [ "$AMP" ]; then CMD="$CMD --amp"; fi``.
+        """
+        entries = (item for item in self.config.text.entries if self.number in (item.call, *item.also))
+        written = (*self.words, *(str(item.key[0]) for item in entries if item.kind == "flag"))
+        return not options.isdisjoint(word.partition("=")[0].replace("_", "-") for word in written)
 
     def has(self, source: Source) -> bool:
         """Whether it gives the value that stands in a launch script: on this line, or on none that is seen."""
