@@ -26,7 +26,7 @@ from .weight_states import half_after
 
 MAX_MODELS = 200
 """Groups of parameters that are followed in one optimizer."""
-MAX_HOPS = 8
+MAX_HOPS = 12
 """How many names and calls stand between an optimizer and the model whose parameters it is given."""
 SELECTING = ("list", "tuple", "filter", "iter", "chain")
 KEEPING_ITEMS = (*SELECTING, "requires_grad_")
@@ -184,29 +184,29 @@ def models_of(module: ModuleNames, parameters: ast.expr, project: Project | None
 
     With a project also through its functions that make groups of the parameters of a model that they are passed.
     """
-    found = list(islice(_models_of(project, module, parameters, 0), MAX_MODELS))
-    return found if len(found) < MAX_MODELS else [None]
+    found = list(islice(_models_of(project, module, parameters, frozenset()), MAX_MODELS))
+    return found if 0 < len(found) < MAX_MODELS else [None]
 
 
 def _models_of(
-    project: Project | None, module: ModuleNames, parameters: ast.expr, hops: int
+    project: Project | None, module: ModuleNames, node: ast.expr, above: frozenset[ast.expr]
 ) -> Iterator[ast.expr | None]:
-    inner = _inside(module, parameters) if hops < MAX_HOPS else None
-    if isinstance(parameters, ast.List | ast.Tuple) and parameters.elts:
-        inner = parameters.elts
-    receiver = _owner(parameters)
+    receiver = _owner(node)
+    inner = _inside(module, node) if len(above) < MAX_HOPS else None
     if receiver is not None:
         yield receiver
-    elif inner is not None:
-        for item in inner:
-            yield from _models_of(project, module, item, hops + 1)
-    elif project is not None and isinstance(parameters, ast.Call) and hops < MAX_HOPS:
-        yield from _of_helper(project, module, parameters, hops + 1)
+    elif inner is not None:  # a name that is made anew of itself, ``named = {... named.items() ...}``, adds nothing
+        for item in (item for item in inner if item not in above):
+            yield from _models_of(project, module, item, above | {node})
+    elif project is not None and isinstance(node, ast.Call) and len(above) < MAX_HOPS:
+        yield from _of_helper(project, module, node, above | {node})
     else:
         yield None
 
 
-def _of_helper(project: Project, module: ModuleNames, call: ast.Call, hops: int) -> Iterator[ast.expr | None]:
+def _of_helper(
+    project: Project, module: ModuleNames, call: ast.Call, above: frozenset[ast.expr]
+) -> Iterator[ast.expr | None]:
     """``model`` of ``groups(model)``, whose function returns groups of its parameters, without rates of their own."""
     target = called_function(project, module, call)
     returned = target.module.returns_of(target.node) if target is not None else ()
@@ -215,7 +215,7 @@ def _of_helper(project: Project, module: ModuleNames, call: ast.Call, hops: int)
         return
     arguments, found = target.arguments(call), list[ast.expr | None]()
     for item in returned:
-        for model in _models_of(project, target.module, item.value, hops) if item.value is not None else (None,):
+        for model in _models_of(project, target.module, item.value, above) if item.value is not None else (None,):
             bindings = target.scope.bindings.get(model.id, ()) if isinstance(model, ast.Name) else ()
             passed = [each.kind for each in bindings] == ["parameter"]
             found.append(arguments.get(model.id) if passed and isinstance(model, ast.Name) else None)
@@ -251,8 +251,8 @@ def _inside(module: ModuleNames, node: ast.expr) -> list[ast.expr] | None:
         return [node.left, node.right]
     if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp) and len(node.generators) == 1:
         return [node.generators[0].iter] if _keeps_items(node) else None
-    if isinstance(node, ast.Dict):
-        return _params(node) or None
+    if isinstance(node, ast.Dict | ast.List | ast.Tuple):
+        return (_params(node) if isinstance(node, ast.Dict) else node.elts) or None
     if isinstance(node, ast.IfExp):
         return [node.body, node.orelse]
     return listed(module, node) or None if isinstance(node, ast.Name) else None
@@ -273,8 +273,7 @@ def _params(node: ast.Dict) -> list[ast.expr]:
 
 def listed(module: ModuleNames, node: ast.Name) -> list[ast.expr]:
     """What a name of parameters stands for: its values, what a list is filled with, what a loop goes through."""
-    found: list[ast.expr] = []
-    scope = module.scope_of(node)
+    found, scope = list[ast.expr](), module.scope_of(node)
     for binding in scope.lookup(node.id):
         if binding.kind == "for" and isinstance(binding.node, ast.For):
             found.append(binding.node.iter)

@@ -81,8 +81,8 @@ def _cast_weights(project: Project, module: ModuleNames, made: ast.Call, dtype: 
 
 def _float32_weights(project: Project, module: ModuleNames, made: ast.Call) -> Iterator[Move]:
     """The model is cast where it is moved to its device; only where autocast makes the inputs fit."""
-    models = models_of_optimizer(module, made)
-    model = models[0] if len(models) == 1 else None
+    models = {ast.unparse(item) if item is not None else "": item for item in models_of_optimizer(module, made)}
+    model = next(iter(models.values())) if len(models) == 1 else None
     if model is None or weights_of_optimizer(project, module, made, BF16) is not None:
         return
     document = module.document
