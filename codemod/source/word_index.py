@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cached_property
@@ -15,8 +14,6 @@ INDEXED = (FileKind.PYTHON, FileKind.NOTEBOOK)
 """Kinds that are asked for hundreds of words; others hold data without end, and are asked for few."""
 MAX_WORDS = 50_000
 """Distinct words in a file; what holds more is no code (images in a notebook) and is searched each time instead."""
-FEW_WORDS = 4
-"""More than so many are looked for at once before each is by itself."""
 MAX_VOCABULARY = 1_000_000
 """Distinct words of all files, some 200 MB of memory; what comes after is searched each time instead."""
 _BORDER = b"\n"
@@ -63,8 +60,7 @@ class WordIndex:
         """Only files in which no word is certain are opened, once for all words that may stand there."""
         left, found = set(paths), set[str]()
         unsure: dict[str, list[bytes]] = {}
-        sought = {word.encode("utf-8", "surrogatepass") for word in words}
-        for word in sought:
+        for word in {word.encode("utf-8", "surrogatepass") for word in words}:
             candidates = left & self._candidates(word, exactly)
             if is_word(word):
                 found |= candidates
@@ -72,26 +68,19 @@ class WordIndex:
                 candidates = set()
             for path in candidates | (left & self._vocabulary.too_long):
                 unsure.setdefault(path, []).append(word)
-        any_of = re.compile(b"|".join(map(re.escape, sorted(sought)))).search if len(sought) > FEW_WORDS else None
-        found.update(path for path, its in unsure.items() if path in left and self._holds(path, its, exactly, any_of))
+        found.update(path for path, its in unsure.items() if path in left and self._holds(path, its, exactly))
         return found
 
-    def _holds(
-        self, path: str, words: Sequence[bytes], exactly: bool, any_of: Callable[[bytes], object] | None
-    ) -> bool:
-        """Whether the bytes hold one of the words; a file is not opened for what is known of it.
-
-        ``any_of`` finds any of these and maybe of others.
-        """
+    def _holds(self, path: str, words: Sequence[bytes], exactly: bool) -> bool:
+        """Whether the bytes hold one of the words; a file is not opened for what is known of it."""
         known = [self._seen.setdefault((word, exactly), {}) for word in words]
         if any(seen.get(path) for seen in known):
             return True
         new = [(word, seen) for word, seen in zip(words, known, strict=True) if path not in seen]
         data = (self._read(path) or b"") if new else b""
         data = data if exactly else data.lower()
-        is_any = any_of is None or any_of(data)
         for word, seen in new:
-            seen[path] = bool(is_any) and word in data
+            seen[path] = word in data
             if seen[path]:
                 return True
         return False
