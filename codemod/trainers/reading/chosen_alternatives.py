@@ -110,7 +110,7 @@ def _tests_of(project: Project, scope: Scope) -> tuple[tuple[ModuleNames, tuple[
     """What has to hold for a branch that makes settings, or for each use of those made for all."""
     if scope.call is not None and isinstance(scope.origin, CodeOrigin) and choice_of(scope) is not None:
         module = scope.origin.module
-        return ((module, conditions_in(project, module).path_given(scope.call, module.scope_of(scope.call))),)
+        return ((module, conditions_in(project, module).path_given(scope.call)),)
     name = given_name(project, scope)
     return project.memo(_tests_of_uses, (scope.path, name)) if name else ()
 
