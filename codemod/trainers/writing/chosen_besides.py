@@ -25,11 +25,23 @@ def chosen_besides(project: Project, source: Source, value: Constant) -> str:
     key = source.key.lstrip("-").rpartition(".")[2].replace("-", "_")
     near = _near(project, source)
     for module in (item for item in modules_with(project, (key,)) if not near or item.path in near):
+        other = next(_fallbacks(module, key, source), None) if source.kind == "fallback" else None
+        if other is not None:
+            return f"{module.path}:{other.lineno} {ast.unparse(other)} has a default of its own"
         known = {key, *_other_names(module, key)}
         for test, said in _choices(module, known):
             if _may_change(test, known, source.value, value):
                 return f"{module.path}:{test.lineno} {key} also decides which of {said} it is"
     return ""
+
+
+def _fallbacks(module: ModuleNames, key: str, source: Source) -> Iterator[ast.Call]:
+    """The other places that read a key with a default: ``cfg.get("amp", True)``, ``getattr(cfg, "amp", True)``."""
+    for call in (*module.calls_by_name.get("get", ()), *module.calls_by_name.get("getattr", ())):
+        words = [string_of(item) for item in call.args[:-1]]
+        is_here = module.path == source.path and module.document.span(call.args[-1]) == source.span if words else True
+        if key in words and not is_here:
+            yield call
 
 
 def _near(project: Project, source: Source) -> set[str]:
