@@ -12,6 +12,7 @@ from ..python.conditions import conditions_in, excludes, same_operand
 from ..python.creations import known_creations
 from ..python.names import ModuleNames, attribute_chain, last_name
 from ..python.settings_objects import may_hold_settings
+from ..python.trace import Domain, Trace, trace
 from ..source.project import Project
 from ..torch.accelerators import asked_of_accelerators
 from ..torch.dtypes import Constant, Dtype, Given, as_dtype
@@ -143,8 +144,25 @@ def of_machine(project: Project, module: ModuleNames, item: Given) -> bool | Non
     asked = holder is not None and (own or isinstance(item.node, ast.Call | ast.Name))
     if not asked or holder is None or not asks_machine(project, holder, item.node):
         return None
-    joined = isinstance(_unwrapped(only_value(holder, item.node)), ast.BoolOp)
-    return None if joined and sources(project, holder, item.node) else item.equal  # ``args.amp and is_available()``
+    found = [stated(sources(project, *beside)) for beside in trace(project, holder, item.node, BESIDE_MACHINE)]
+    if found and (not all(found) or sources(project, holder, item.node)):
+        return None  # ``args.amp and torch.cuda.is_available()``
+    return all(any(_is_on(source.value) for source in each) for each in found) == item.equal
+
+
+def _beside(
+    question: Trace[tuple[ModuleNames, ast.expr]], module: ModuleNames, node: ast.expr
+) -> Iterable[tuple[ModuleNames, ast.expr]] | None:
+    """The settings of ``args.amp and torch.cuda.is_available()``."""
+    inner, project = _unwrapped(node), question.project
+    if isinstance(inner, ast.BoolOp) and isinstance(inner.op, ast.And):
+        known = ((part, asks_machine(project, module, part)) for part in inner.values)
+        return [(module, part) for part, asks in known if not asks or sources(project, module, part)]
+    return None if isinstance(inner, ast.Name | ast.Attribute) else ()
+
+
+BESIDE_MACHINE: Domain[tuple[ModuleNames, ast.expr]] = Domain(_beside, lambda *_asked: ())
+"""What decides beside the machine where both have to be on."""
 
 
 def _unwrapped(node: ast.expr | None) -> ast.expr | None:

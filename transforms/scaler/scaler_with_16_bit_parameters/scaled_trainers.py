@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ....codemod.half.half_weights import half_weights
+from ....codemod.half.half_weights import HalfWeights, half_weights
 from ....codemod.half.weight_changes import Change
 from ....codemod.model import Place
+from ....codemod.purpose.decided import decided
 from ....codemod.purpose.files import is_test, purpose_of
+from ....codemod.python.conditions import conditions_in
 from ....codemod.python.creations import creations_of
 from ....codemod.python.names import ModuleNames, modules_with
 from ....codemod.releases.pins import allowed
@@ -21,6 +23,7 @@ from ....codemod.trainers.reading.launched_loads import launched_loads
 from ....codemod.trainers.reading.precision import Compute, precision_of
 from ....codemod.trainers.reading.run_members import Run
 from ....codemod.trainers.reading.runs import all_runs_of
+from ....codemod.trainers.reading.scopes import Scope
 from ....codemod.trainers.reading.trained_loads import trained_loads, trainer_calls
 
 BY_ACCELERATE = "4.30.0"
@@ -52,27 +55,42 @@ def scaled_parts(project: Project) -> Iterator[ScaledPart]:
         for call, model, arguments, _ in () if is_test(module.path) else trainer_calls(project, module):
             if not (module.qualified(call.func) or "").startswith("transformers."):
                 continue
-            reason = _asked(project, module, arguments) or _launched(project, module)
-            half = half_weights(project, module, model, call) if reason is not None else None
+            half = half_weights(project, module, model, call)
             cast = half.change if half is not None and half.dtype == FP16 and not half.adapted else None
-            if half is not None and reason is not None and cast is not None and cast.node not in seen:
+            known = half is not None and cast is not None and cast.node not in seen
+            reason = _asked(project, module, arguments, half) or _launched(project, module) if half and known else None
+            if half is not None and reason is not None and cast is not None:
                 seen.add(cast.node)
                 place = module.place(call, "the model is passed to the trainer here")
                 yield ScaledPart(half.name, cast, reason[0], (reason[1], place))
 
 
-def _asked(project: Project, module: ModuleNames, arguments: ast.expr) -> tuple[str, Place] | None:
-    """``TrainingArguments(fp16=True)``."""
+def _asked(project: Project, module: ModuleNames, arguments: ast.expr, half: HalfWeights) -> tuple[str, Place] | None:
+    """``TrainingArguments(fp16=True)``, or a switch that is on in the run whose weights are float16."""
     made_by = creations_of(project, module, arguments)
     scope = scope_of_call(project, made_by[0].call) if len(made_by) == 1 else None
     if scope is None or scope.framework.id != "hf_trainer":
         return None
     precision = precision_of(project, scope)
     seen = {made_by[0].module, *(name.module for name in made_by[0].names)}
-    if precision.compute is not Compute.FP16 or precision.partitioned or precision.is_changed_in(seen):
+    if precision.partitioned or precision.is_changed_in(seen):
         return None
-    place = precision.place
+    place = precision.place if precision.compute is Compute.FP16 else _switched_on(project, scope, half)
+    if place is None:
+        return None
     return "its trainer steps it with a GradScaler (fp16)", place.saying("the trainer computes in float16")
+
+
+def _switched_on(project: Project, scope: Scope, half: HalfWeights) -> Place | None:
+    """Where ``fp16=use_fp16`` stands, if settings that are stated switch it on in a run that has these weights."""
+    setting = scope.last("fp16")
+    argument = scope.argument(setting) if setting is not None and setting.value is None else None
+    if setting is None or argument is None:
+        return None
+    module, node = argument
+    given = conditions_in(project, module).given(node, True)
+    on = decided(project, module, given, half.decided) if given else None
+    return setting.place if on is not None and not on.open else None
 
 
 def _launched(project: Project, module: ModuleNames) -> tuple[str, Place] | None:
