@@ -199,22 +199,21 @@ class Rechecking:
     def _replay(self) -> None:
         """Note what was parsed and left out for the answers that were not asked for again."""
         looks, now = self._project.looks, self._now
-        leaves = list(looks.bits)
         seen = 0
         for each in {each for rests in now.units.values() for each in rests}:
             seen |= each
         seen |= now.regime[1] if now.regime is not None else 0
-        done: set[Leaf] = set()
-        waiting = [leaf for leaf, bit in looks.bits.items() if leaf[0] == FACT and seen & bit]
-        while waiting:
-            leaf = waiting.pop()
-            rest = self._rest(leaf)
-            if leaf in done or rest is None:
-                continue
-            done.add(leaf)
-            now.facts[leaf] = rest
-            seen |= rest[0]
-            waiting += [other for other in leaves if other[0] == FACT and rest[0] & looks.bits[other]]
+        facts = {bit: leaf for leaf, bit in looks.bits.items() if leaf[0] == FACT}
+        of_facts = sum(facts)
+        left, done = seen & of_facts, 0
+        while left:
+            bit = left & -left
+            done |= bit
+            rest = self._rest(facts[bit])
+            if rest is not None:
+                now.facts[facts[bit]] = rest
+                seen |= rest[0]
+            left = seen & of_facts & ~done
         noted = [leaf for leaf, bit in looks.bits.items() if seen & bit]
         skips = [Skipped(leaf[1], leaf[2]) for leaf in noted if leaf[0] == SKIPPED]
         self._project.note(skips, [leaf[1] for leaf in noted if leaf[0] == PARSED])

@@ -13,6 +13,7 @@ from ..python.names import (
     attribute_chain,
     defaults_in,
     definition_of,
+    modules_at,
     modules_with,
     positional,
 )
@@ -20,6 +21,7 @@ from ..python.paths import Guard, guards
 from ..python.settings_objects import may_hold_settings
 from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import Bound, Gap, Step
+from ..source.facts import memo
 from ..source.project import Project
 from ..torch.dtypes import Given
 from ..torch.tables.operations import OPERATIONS
@@ -175,16 +177,22 @@ def may_be_passed(project: Project, asked: tuple[ModuleNames, ast.arg]) -> bool:
     name = getattr(owner.node, "name", "") if by_class and owner is not None else function.name
     placed = positional(function.args)
     index = placed.index(parameter) - (owner is not None) if parameter in placed else len(placed)
-    words = (name, parameter.arg) if function.name == "__call__" else (name,)
-    for other in modules_with(project, words):
-        of_object = function.name in OF_OBJECTS
-        calls = other.calls if of_object else other.calls_by_name.get(name, [])
-        filling = (call for call in calls if _fills(call, parameter.arg, index))
+    if function.name not in OF_OBJECTS:
+        return any(_is_filled_in(project, path, name, parameter.arg, index) for path in project.python_paths((name,)))
+    for other in modules_with(project, (name, parameter.arg) if function.name == "__call__" else (name,)):
+        filling = (call for call in other.calls if _fills(call, parameter.arg, index))
         if not is_test(other.path) and any(
-            not (of_object and _runs_another(project, (module, function), other, call)) for call in filling
+            not _runs_another(project, (module, function), other, call) for call in filling
         ):
             return True
     return False
+
+
+@memo
+def _is_filled_in(project: Project, path: str, name: str, parameter: str, index: int) -> bool:
+    """Whether a call in a file, of something of this name, fills a parameter."""
+    calls = (call for other in modules_at(project, (path,)) for call in other.calls_by_name.get(name, []))
+    return any(_fills(call, parameter, index) for call in calls) and not is_test(path)
 
 
 def _runs_another(
