@@ -75,7 +75,15 @@ def _opens_only_with(step: LossStep) -> str | None:
     around = [guard.test for guard in guards(step.module, step.backward)]
     tests = [guard.test for guard in guards(module, region)]
     tests += [item.test for item in module.ancestors(region) if isinstance(item, ast.IfExp)]
-    return next((ast.unparse(test) for test in tests if test not in around), None)
+    return next((ast.unparse(test) for test in tests if test not in around and not _opens_both(module, test)), None)
+
+
+def _opens_both(module: ModuleNames, test: ast.expr) -> bool:
+    """Whether both branches of a test open a region."""
+    branch = module.parents.get(test)
+    opened = [module.statement_of(call) for call in module.calls_by_name.get("autocast", ())]
+    sides = (branch.body, branch.orelse) if isinstance(branch, ast.If) else ()
+    return bool(sides) and all(any(item in ast.walk(node) for node in side for item in opened) for side in sides)
 
 
 def _reader_between(project: Project, step: LossStep) -> str | None:

@@ -11,6 +11,7 @@ from ....codemod.purpose.entered import entries_of
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.regions import Region, regions_of
 from ....codemod.purpose.targets import compute_dtype
+from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts, runs_without_gradients
@@ -22,6 +23,7 @@ from ....codemod.torch.scaler_edits.can_disable import can_disable
 from ....codemod.torch.scaler_edits.needs_of_disabling import needs_of_disabling
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.unscaled_steps import LossStep, names_scaling, scales_somehow, training_step
+from ....codemod.torch.weights import cast_dtype
 from ....codemod.trainers.reading.knobs import Knob, knobs_of
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.region_switches import is_fixed_off, switches_of
@@ -152,7 +154,14 @@ def is_left_unscaled(project: Project, region: TrainingRegion) -> bool:
     )
     if not here and not has_unscaled_step(project, region.module):
         return False
-    return region.dtype is None or step is None or fix(project, step) is None
+    added = fix(project, step) if region.dtype is not None and step is not None else None
+    return step is None or added is None or _casts_to_half(project, step.module)
+
+
+def _casts_to_half(project: Project, module: ModuleNames) -> bool:
+    """Whether a file casts something to float16, of which PF102 says nothing: it may be weights."""
+    calls = (call for name in ("half", "to") for call in module.calls_by_name.get(name, ()))
+    return any(cast_dtype(project, module, call) == FP16 for call in calls)
 
 
 def with_scaler(project: Project, region: TrainingRegion, move: Move) -> Move:
