@@ -31,7 +31,7 @@ def half_after(project: Project, changes: Sequence[Change]) -> State | None:
 def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State | None:
     state, known, adapted, frozen = None, CERTAIN, False, False
     for change in changes:
-        if known.rules_out(change.given) or _is_off(project, change, known):
+        if known.rules_out(change.given) or _is_off(project, change, known, dtype):
             continue
         is_whole = state is not None and not state.change.part
         without = _without(project, change, known) if state is not None else None
@@ -62,9 +62,9 @@ def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State |
     return State(dtype, state.change, known, adapted)
 
 
-def _is_off(project: Project, change: Change, known: Decided) -> bool:
-    """Whether a change that leaves no 16-bit weights runs only with options that are off, or on other machines."""
-    if any(item.value in HALVES for item in change.values) or not change.given:
+def _is_off(project: Project, change: Change, known: Decided, dtype: Dtype) -> bool:
+    """Whether a change that leaves no weights of this dtype runs only with options that are off, or on other machines."""
+    if any(item.value == dtype for item in change.values) or not change.given:
         return False
     if any(of_machine(project, change.module, item) is False for item in change.given):
         return True

@@ -13,6 +13,7 @@ from ..python.creations import known_creations
 from ..python.names import ModuleNames, attribute_chain, last_name
 from ..python.settings_objects import may_hold_settings
 from ..python.trace import Domain, Trace, trace
+from ..python.trace_steps import Bound, Step
 from ..source.project import Project
 from ..torch.accelerators import asked_of_accelerators
 from ..torch.dtypes import Constant, Dtype, Given, as_dtype
@@ -144,25 +145,43 @@ def of_machine(project: Project, module: ModuleNames, item: Given) -> bool | Non
     asked = holder is not None and (own or isinstance(item.node, ast.Call | ast.Name))
     if not asked or holder is None or not asks_machine(project, holder, item.node):
         return None
-    found = [stated(sources(project, *beside)) for beside in trace(project, holder, item.node, BESIDE_MACHINE)]
-    if found and (not all(found) or sources(project, holder, item.node)):
-        return None  # ``args.amp and torch.cuda.is_available()``
-    return all(any(_is_on(source.value) for source in each) for each in found) == item.equal
+    found = set(trace(project, holder, item.node, ON_MACHINE))
+    given = {_is_on(source.value) for source in stated(sources(project, holder, item.node))}
+    if given == found or None in found or len(found) != 1:
+        return None  # ``args.amp and torch.cuda.is_available()``: what the project states decides
+    return (True in found) == item.equal
 
 
-def _beside(
-    question: Trace[tuple[ModuleNames, ast.expr]], module: ModuleNames, node: ast.expr
-) -> Iterable[tuple[ModuleNames, ast.expr]] | None:
-    """The settings of ``args.amp and torch.cuda.is_available()``."""
-    inner, project = _unwrapped(node), question.project
-    if isinstance(inner, ast.BoolOp) and isinstance(inner.op, ast.And):
-        known = ((part, asks_machine(project, module, part)) for part in inner.values)
-        return [(module, part) for part, asks in known if not asks or sources(project, module, part)]
-    return None if isinstance(inner, ast.Name | ast.Attribute) else ()
+def _on_machine(question: Trace[bool | None], module: ModuleNames, node: ast.expr) -> Iterable[bool | None] | None:
+    """What a truth comes to on a GPU that has bfloat16, with what the project states; None where nobody knows."""
+    inner, project = _unwrapped(node) or node, question.project
+    if inner is not node:
+        return question.of(module, inner)
+    if isinstance(node, ast.Constant):
+        return (_is_on(node.value),) if isinstance(node.value, bool | str | None) else (None,)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return [None if each is None else not each for each in question.of(module, node.operand)]
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+        each = [set(question.of(module, part)) for part in node.values]
+        return (False,) if {False} in each else (True,) if all(part == {True} for part in each) else (None,)
+    if isinstance(node, ast.Name):
+        return None
+    found = stated(sources(project, module, node)) if isinstance(node, ast.Attribute | ast.Subscript) else ()
+    if found:
+        on = Given(ast.unparse(node), (True,), True, node, module.scope_of(node))
+        return {_is_on(source.value) for source in found} if not documented(project, module, on) else (True,)
+    return (True,) if asks_machine(project, module, node) else None if isinstance(node, ast.Attribute) else (None,)
 
 
-BESIDE_MACHINE: Domain[tuple[ModuleNames, ast.expr]] = Domain(_beside, lambda *_asked: ())
-"""What decides beside the machine where both have to be on."""
+def _taken(question: Trace[bool | None], step: Step, found: Iterable[bool | None]) -> Iterable[bool | None]:
+    """Nothing of a branch that no stated run takes."""
+    node = step.binding.node if isinstance(step, Bound) and len(step.rivals) > 1 else None
+    asked = conditions_in(question.project, step.module).path_given(node, step.module.scope_of(node)) if node else ()
+    held = decided(question.project, step.module, asked) if asked else CERTAIN
+    return found if held is None or not held.open else ()
+
+
+ON_MACHINE: Domain[bool | None] = Domain(_on_machine, lambda *_asked: (None,), _taken, follows_returns=False)
 
 
 def _unwrapped(node: ast.expr | None) -> ast.expr | None:
@@ -175,8 +194,12 @@ def stated_values(project: Project, module: ModuleNames, item: Given) -> list[So
     holder = _holder(project, module, item)
     if holder is None:
         return None
-    found = sources(project, *_asked(project, holder, item.node))
-    return stated(found)
+    found = stated(sources(project, *_asked(project, holder, item.node)))
+    is_name = isinstance(item.node, ast.Name) and item.values == (True,)
+    truths = set(trace(project, holder, item.node, ON_MACHINE)) if is_name and len(found) > 1 else set()
+    if len(truths) != 1 or None in truths:
+        return found
+    return [source for source in found if _is_on(source.value) in truths]  # the others no stated run takes
 
 
 def stated(found: Sequence[Source]) -> list[Source]:

@@ -194,9 +194,15 @@ def mentions_of(made: Creation) -> Iterator[Mention]:
         for load in loads:
             statement = module.statement_of(load)
             is_it = attribute_chain(load) == chain and name.container in {module.tree, *module.ancestors(load)}
-            meant = _meant(module, load, name) if is_it else ""
+            meant = _meant(module, load, name) if is_it and not _is_other(module, load, name) else ""
             if meant and not isinstance(statement, COMPOUND) and statement is not born:
                 yield Mention(module, statement, meant)
+
+
+def _is_other(module: ModuleNames, load: ast.expr, name: ObjectName) -> bool:
+    """Whether a variable of the function has the name, where the model has it outside: a parameter of a helper."""
+    bindings = module.scope_of(load).lookup(name.text.partition(".")[0])
+    return isinstance(name.container, ast.Module) and not any(item.scope.node is name.container for item in bindings)
 
 
 def _meant(module: ModuleNames, load: ast.expr, name: ObjectName) -> str:
