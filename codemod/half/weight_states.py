@@ -63,7 +63,7 @@ def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State |
 
 
 def _is_off(project: Project, change: Change, known: Decided, dtype: Dtype) -> bool:
-    """Whether a change that leaves no weights of this dtype runs only with options that are off, or on other machines."""
+    """Whether a change that leaves another dtype runs only with options that are off, or on other machines."""
     if any(item.value == dtype for item in change.values) or not change.given:
         return False
     if any(of_machine(project, change.module, item) is False for item in change.given):
