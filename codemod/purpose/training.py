@@ -8,11 +8,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ..python.names import ModuleNames, modules_at, names_of
+from ..python.names import FunctionNode, ModuleNames, modules_at, names_of
+from ..python.paths import function_of
 from ..source.facts import fact
 from ..source.project import Project
 from .files import purpose_of, says_training
 from .imports import imported_modules, reached_from
+from .words import Purpose
 
 WORDS = ("backward(", "def training_step", "def train_step", "loss_scaler(", "trainer(")
 """A file without any of these runs no training step."""
@@ -34,6 +36,19 @@ def training_modules(project: Project) -> tuple[ModuleNames, ...]:
     """The files that run a training step, foreign ones aside."""
     paths = (path for path in project.python_paths(WORDS) if not purpose_of(path).is_foreign)
     return tuple(modules_at(project, (path for path in paths if project.memo(_trains_at, path))))
+
+
+def is_aside(module: ModuleNames) -> bool:
+    """Whether a file is left alone by its path, and is no program that says otherwise by a training loop of its own.
+
+    Tests, benchmarks and copies of other projects train as well.
+    """
+    purpose, loops = purpose_of(module.path), module.calls_by_name.get("backward", ())
+    may_train = purpose is Purpose.DOCUMENTATION or not purpose.is_foreign
+    if not purpose.is_left_alone or not (may_train and loops and "step" in module.calls_by_name):
+        return purpose.is_left_alone
+    in_functions = all(isinstance(function_of(module, call), FunctionNode) for call in loops)
+    return in_functions and "__main__" not in module.document.text
 
 
 @fact

@@ -46,8 +46,8 @@ from ...codemod.flow.lattice import Made
 from ...codemod.half.atom_places import chain_of
 from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
-from ...codemod.purpose.files import purpose_of
 from ...codemod.purpose.runs import can_be_open, is_trained
+from ...codemod.purpose.training import is_aside
 from ...codemod.python.arguments import argument, receiver_of
 from ...codemod.python.bindings import only_value
 from ...codemod.python.creations import known_creations, only_call
@@ -76,9 +76,9 @@ def check(project: Project) -> Iterator[Finding]:
     if not any(True for _ in project.python_documents(WORDS)):
         return
     for document in project.checked_documents((*FUNCTIONS, *CLASSES), ("torch",), ("backward", "forward", "train")):
-        if purpose_of(document.path).is_left_alone:
-            continue
         module = names_of(project, document)
+        if is_aside(module):
+            continue
         for call in module.calls:
             name = _loss(project, module, call)
             if name and call.args and not isinstance(call.args[0], ast.Starred):

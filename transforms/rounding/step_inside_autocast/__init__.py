@@ -42,9 +42,9 @@ from collections.abc import Iterator
 from ....codemod.half.half_weights import models_of
 from ....codemod.model import Draft, Finding, Fix, Place, Rule
 from ....codemod.purpose.decided import decided
-from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.steps import entered
+from ....codemod.purpose.training import is_aside
 from ....codemod.python.arguments import receiver_of
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.functions import called_function
@@ -74,7 +74,7 @@ Stale = tuple[Place, Place]
 
 def check(project: Project) -> Iterator[Finding]:
     for module in checked_modules(project, ("autocast",)):
-        if purpose_of(module.path).is_left_alone:
+        if is_aside(module):
             continue
         for region in autocasts_in(project, module):
             if _keeps_copies(project, region):

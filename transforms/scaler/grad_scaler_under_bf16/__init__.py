@@ -59,11 +59,11 @@ from dataclasses import replace
 
 from ....codemod.model import Finding, Fix, Place, Rule
 from ....codemod.purpose.decided import of_machine
-from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.given import is_given, may_be_on
 from ....codemod.purpose.regimes import Regime, regime_of
 from ....codemod.purpose.regions import bf16_givens
 from ....codemod.purpose.targets import compute_dtype
+from ....codemod.purpose.training import is_aside
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import tries
 from ....codemod.python.seen import raised
@@ -117,7 +117,7 @@ def _both(fix: Fix, other: Fix) -> Fix | None:
 
 
 def _of_scaler(project: Project, scaler: Scaler) -> Iterator[Finding]:
-    if scaler.switched_off or not scaler.is_used or purpose_of(scaler.module.path).is_left_alone:
+    if scaler.switched_off or not scaler.is_used or is_aside(scaler.module):
         return
     regime = regime_of(project, scaler)
     if regime.verdict in ("always-bf16", "run-time") and regime.active:
