@@ -9,6 +9,8 @@ times too small, also where a second backward pass adds them to scaled ones. A p
 same optimizer steps a second time with the same gradients, also where the scaler skipped them for inf or NaN.
 `scaler.unscale_(model)` raises `AttributeError: ... has no attribute 'param_groups'`, and a scaler by hand that steps
 what accelerate prepared in float16 `AssertionError: Attempted step but _scale is None`: accelerate has its own scaler.
+A scaler that steps in each micro-batch while the gradients are set to zero in each fourth divides what it has unscaled
+once more: only the last micro-batch counts.
 What both scale (`accelerator.backward(scaler.scale(loss))`) is 65536 times too large where only one of them unscales:
 behind `optimizer.step()` of what was prepared, or `scaler.step` of an optimizer that was not.
 `loss.backward()` in place of `engine.backward(loss)` of DeepSpeed in float16 leaves the scaling out, too; from 0.18.3
@@ -56,7 +58,7 @@ from ....codemod.torch.scalers import scalers
 from ....codemod.torch.steps_by_calls import scaled_by_calls
 from ..given_runs import is_on, steps_of_accelerate
 from ..passes import calls_named, leads_to, leads_to_backward, plain_backwards
-from .added_gradients import added_gradients
+from .added_gradients import added_gradients, kept_gradients
 from .engine_passes import passes_of_engines
 from .scaled_twice import scaled_twice
 
@@ -80,6 +82,7 @@ def check(project: Project) -> Iterator[Finding]:
         found += [item for each in scaled_by_calls(project, scaler) for item in _by_calls(project, each)]
         found += _of_accelerate(project, scaler)
         found += [rule.found(*draft) for each in passes_of(scaler) for draft in scaled_twice(project, each)]
+        found += [rule.found(*draft) for each in passes_of(scaler) for draft in kept_gradients(project, each)]
         if found and is_on(project, scaler):
             yield from found
     for draft in passes_of_engines(project):

@@ -6,17 +6,21 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Draft
+from ....codemod.purpose.decided import stated
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.python.arguments import owner_of
 from ....codemod.python.functions import called_function
 from ....codemod.python.names import attribute_chain, last_name
-from ....codemod.python.paths import calls_of, loops, position
+from ....codemod.python.paths import calls_of, guard_facts, guards, loops, position
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import is_without_gradients
 from ....codemod.torch.clipping import calls_within
 from ....codemod.torch.scaler_steps import ScalerStep
 from ....codemod.torch.trained_modules import is_trained
 from ....codemod.torch.unscaled_steps import differentiated
+from ....codemod.trainers.reading.links import sources
+from ....codemod.trainers.reading.numerals import NUMERALS
+from ....codemod.trainers.reading.source import as_number
 from ..passes import calls_named, leads_to, leads_to_backward, plain_backwards
 
 HIDING = ("escaped", "private", "bound-method", "method", "stored", "get_scale", "argument", "called")
@@ -24,6 +28,10 @@ HIDING = ("escaped", "private", "bound-method", "method", "stored", "get_scale",
 ENDING = ("zero_", "unscale", "step", "clip_grad")
 """Parts of the names of what sets gradients to zero, unscales them, or uses them up."""
 MAX_NAMES = 20
+KEPT = (
+    "the scaler steps in each pass and the gradients are kept: what it has unscaled is added to scaled gradients and "
+    "divided once more, so that nothing is accumulated"
+)
 
 
 def added_gradients(project: Project, each: ScalerStep) -> Iterator[Draft]:
@@ -37,6 +45,41 @@ def added_gradients(project: Project, each: ScalerStep) -> Iterator[Draft]:
         step = next((item for item in steps if leads_to(each, call, item)), None)
         if scale is not None and step is not None and is_reached(project, each.module, call):
             yield _draft(each, call, scale, step)
+
+
+def kept_gradients(project: Project, each: ScalerStep) -> Iterator[Draft]:
+    """A step in each micro-batch beside ``if (i + 1) % 4 == 0: optimizer.zero_grad()``: what is unscaled stays."""
+    module, steps, scales = each.module, each.of("step"), each.of("scale")
+    zeros = calls_named(each, "zero_grad")
+    if not len(steps) == len(scales) == 1 or not zeros or each.of("unscale_") or not _is_alone(project, each):
+        return
+    scale, step = scales[0], steps[0]
+    stays = loops(module, scale) == loops(module, step) != () and guard_facts(module, scale) == guard_facts(
+        module, step
+    )
+    others = [call for call in calls_of(module, each.function) if call not in (*zeros, *steps)]
+    inside = set(loops(module, step)[:1])
+    ended = any(_may_end(project, each, call) for call in others if inside & {*module.ancestors(call)})
+    if not stays or ended or module.attribute_stores.get("grad") or not is_reached(project, module, step):
+        return
+    if all(_runs_sometimes(project, each, call, step) for call in zeros if inside & {*module.ancestors(call)}):
+        yield Draft.at(
+            module, step, KEPT, (module.place(zeros[-1], "gradients are set to zero here, not in each pass"),)
+        )
+
+
+def _runs_sometimes(project: Project, each: ScalerStep, zero: ast.Call, step: ast.Call) -> bool:
+    """Whether a call runs in one of several passes, by a test that the step does not wait for."""
+    module, shared = each.module, {guard.test for guard in guards(each.module, step)}
+    tests = [guard.test for guard in guards(module, zero) if guard.test not in shared]
+    every = [
+        item.right
+        for test in tests
+        for item in ast.walk(test)
+        if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mod)
+    ]
+    given = [source for item in every for source in stated(sources(project, module, item, NUMERALS))]
+    return loops(module, zero) == loops(module, step) and any((as_number(each.value) or 1) > 1 for each in given)
 
 
 def _draft(each: ScalerStep, call: ast.Call, scale: ast.Call, step: ast.Call) -> Draft:
