@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from precfix.codemod.model import Applicability
 from precfix.codemod.outcome import MoveState, RunMove
 from precfix.codemod.report.move_table import move_lines
 
-from .fixture_cases import all_rules
+from .fixture_cases import REPOSITORY, all_rules
 from .test_audited_runs import read
 from .test_moving import moved
 
@@ -368,3 +369,14 @@ def test_a_switch_of_a_region_that_a_read_me_shows_is_listed_and_told(tmp_path: 
     (run,) = runs.values()
     assert run.state is MoveState.MOVED
     assert [(place.path, place.span.row) for place in run.still] == [("README.md", 3)]
+
+
+def test_a_scaler_that_stays_on_in_float32_is_told_and_moves_with_leave(tmp_path: Path) -> None:
+    case = REPOSITORY / "fixtures/rules/precision-off-target/scaler-in-a-class-of-another-file/input"
+    files = {path.name: path.read_text() for path in case.iterdir()}
+    report, runs = moved(tmp_path, all_rules(), files, "fp32")
+    (run,) = runs.values()
+    assert run.state is MoveState.MOVED
+    assert [(place.path, place.span.row) for place in run.still] == [("scaling.py", 6)]
+    (left,) = (item for item in report.remaining if item.code == "PF001")
+    assert left.fixes[0].applicability is Applicability.UNSAFE

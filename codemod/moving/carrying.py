@@ -23,7 +23,7 @@ from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.stated_apex import FLOAT16_ALONE
 from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, may_stay_open, mixed_of, off_target, weights_apart
-from .left_behind import IDLE_UNDER, doubtful_scalers, dtype_of, named_by, other_halves
+from .left_behind import IDLE_UNDER, doubtful_scalers, dtype_of, named_by, other_halves, scalers_left_on
 from .pairs import UNKNOWN
 from .still_says import as_edited, loose_entries, other_regions, spelled_in_texts, still_saying
 from .verifying import MOVE, Verdict, changed, modules_and_built, said, verdicts
@@ -238,6 +238,8 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
     still = tuple({(place.path, place.span.row): place for place in as_edited(project, after, net)}.values())
     if row.state is MoveState.MOVED and target.regime == IDLE_UNDER:
         still = (*still, *doubtful_scalers(after, each.pair))
+    if row.state is MoveState.MOVED and target.regime == FP32:
+        still = (*still, *scalers_left_on(each.pair))
     told = {(place.path, place.span.row) for place in row.why}
     told |= {(item.path, at) for item in each.left for at in range(item.span.row, item.span.end_row + 1)}
     told |= {(place.path, place.span.row) for item in each.left for place in item.evidence}

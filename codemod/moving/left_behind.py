@@ -129,6 +129,13 @@ def doubtful_scalers(after: Project, pair: Pair) -> Iterator[Place]:
     return (place for _, place, is_on in _around_bf16(after) if is_on is None and place.path in pair.paths)
 
 
+def scalers_left_on(pair: Pair) -> Iterator[Place]:
+    """Scalers of a run in float32 that no switch turns off."""
+    for item in (entry.declaration for entry in pair.entries):
+        if item.role == "scaler" and item.value == "on" and not item.condition:
+            yield Place(item.path, item.span, "this GradScaler stays on, which float32 does not need")
+
+
 def _around_bf16(after: Project) -> Iterator[tuple[Scaler, Place, bool | None]]:
     for scaler in scalers(after):
         if scaler.is_used and not scaler.switched_off:

@@ -23,7 +23,7 @@ from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, is_left_open, may_stay_open, off_target
 from .float16_weights import float16_weights
-from .left_behind import CODE, idle_scalers, is_cast_for_nobody, left_behind
+from .left_behind import CODE, idle_scalers, is_cast_for_nobody, left_behind, scalers_left_on
 from .pairs import UNKNOWN, Pair, pairs_of
 from .scaler_reads import scaler_reads
 from .still_says import as_edited, may_use, shown_to_users, still_saying
@@ -97,7 +97,9 @@ def _judged(
     moving = [(finding, fix) for finding, fix in moves if _moves(project, pair, finding, fix)]
     applied = tuple(fix for _, fix in moving)
     others = tuple(fix for finding, fix in report.applied if finding.code != MOVE and pair.is_touched(fix))
-    left = tuple(item for item in report.remaining if item.code == MOVE and _concerns(project, pair, item))
+    idle = {(item.path, item.span) for item in scalers_left_on(pair)} if report.target.regime == FP32 else set()
+    remaining = (item for item in report.remaining if item.code == MOVE and (item.path, item.span) not in idle)
+    left = tuple(item for item in remaining if _concerns(project, pair, item))
     apart = _is_apart(project, pair.before)
     behind = tuple(left_behind(after, pair, report.target)) if applied and not apart else ()
     failures: tuple[Place, ...] = ()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from ....codemod.model import Applicability, Edit, Fix
 from ....codemod.purpose.entered import entries_of
 from ....codemod.purpose.files import purpose_of
+from ....codemod.purpose.imports import connected_modules
 from ....codemod.purpose.regions import Region, regions_of
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.python.names import ModuleNames
@@ -33,6 +34,7 @@ from ....codemod.trainers.writing.twin_flags import twin_flag, twin_of
 from ....codemod.trainers.writing.unscaled import has_unscaled_step, is_stepped, is_unscaled_in
 from .training_autocasts import TrainingRegion, training_regions
 
+ELSEWHERE = "the steps that it scales stand in other files than the regions that are off"
 WITH_SCALER = "a scaler is written for the step at"
 
 
@@ -50,15 +52,19 @@ def _pointless(project: Project, scaler: Scaler) -> Iterator[Move]:
     """All regions around its step are off: there is no 16-bit gradient to scale."""
     if scaler.switched_off or next(iter(regions_of(project, scaler)), None) is not None:
         return
-    islands = [item for item in autocasts(project) if item.module in scaler.modules and item.switched_off]
-    fix = _off(project, scaler) if islands else None
+    islands = [item for item in autocasts(project) if item.switched_off]
+    is_beside = any(item.module in scaler.modules for item in islands)
+    near = {module for each in scaler.modules for module in connected_modules(project, each)} if islands else set()
+    is_near = any(item.module in near and not runs_without_gradients(item) for item in islands)
+    fix = _off(project, scaler) if is_beside or is_near else None
     if fix is None:
         return
     document = scaler.module.document
     effect = "float32 gradients need no scaling; steps with inf or NaN gradients are no longer skipped"
     message = "this GradScaler scales the gradients of a step that computes in float32; the target is fp32"
-    needs = needs_of_disabling(project, scaler)
-    yield Move(document.path, document.span(scaler.call), message, effect, fix.edits, needs=needs)
+    needs, unproved = needs_of_disabling(project, scaler), "" if is_beside else ELSEWHERE
+    span = document.span(scaler.call)
+    yield Move(document.path, span, message, effect, fix.edits, unproved=unproved, needs=needs)
 
 
 def _off(project: Project, scaler: Scaler) -> Fix | None:
