@@ -12,7 +12,8 @@ TrainingArguments values`, or accelerate's `--mixed_precision arg cannot be set 
 (stage 0, or none) DeepSpeed 0.18.3 to 0.19.8 divides gradients of fp16 by a loss scale that it never applied
 (`ds-fp16-without-zero`): nothing raises, steps are up to 65536 times too small, and small gradients are lost. Code that
 reads `deepspeed_config["fp16"]["enabled"]`: `KeyError: 'fp16'` when the file leaves the section out, as a bf16
-configuration does.
+configuration does. accelerate hands such a trainer the file of `--deepspeed_config_file`, whatever the launcher's own
+`--mixed_precision` says.
 
 ## Why
 
@@ -54,9 +55,10 @@ from ...codemod.source.project import Project
 from ...codemod.trainers.reading.declarations import checked_scopes, scopes_of
 from ...codemod.trainers.reading.deepspeed_objects import CONFIG_WORDS, is_deepspeed_config
 from ...codemod.trainers.reading.precision import Compute, precision_of
-from ...codemod.trainers.reading.scopes import CodeOrigin, Scope, Setting
+from ...codemod.trainers.reading.scopes import Scope, Setting
 from ...codemod.trainers.writing.edits import edits_of
 from ...codemod.trainers.writing.findings import findings_of
+from ...codemod.trainers.writing.handed_deepspeed import handed_by_accelerate, is_plain_call
 from ...codemod.trainers.writing.steps import Step
 
 STRAYS = {
@@ -307,21 +309,14 @@ def _all_words(project: Project) -> tuple[TrainerWord, ...]:
 
 
 def _words(project: Project) -> Iterator[TrainerWord]:
-    for scope in scopes_of(project):
-        path = _in_project(project, _deepspeed_file(scope))
+    named = ((scope, _deepspeed_file(scope)) for scope in scopes_of(project))
+    for scope, written in (*named, *handed_by_accelerate(project)):
+        path = _in_project(project, written)
         compute = precision_of(project, scope).compute if path is not None else None
         if path is not None and compute in TYPES:
             yield TrainerWord(TYPES[compute], path, precision_of(project, scope).place)
-        elif path is not None and compute is Compute.FP32 and _is_plain_call(scope):
+        elif path is not None and compute is Compute.FP32 and is_plain_call(scope):
             yield TrainerWord("", path, precision_of(project, scope).place)
-
-
-def _is_plain_call(scope: Scope) -> bool:
-    """Whether it is a call of transformers' own arguments, which asks for no 16-bit evaluation either."""
-    module = scope.origin.module if isinstance(scope.origin, CodeOrigin) else None
-    name = module.qualified(scope.call.func) if module is not None and scope.call is not None else None
-    of_evaluation = ("fp16_full_eval", "bf16_full_eval")
-    return (name or "").startswith("transformers.") and not any(scope.last(key) is not None for key in of_evaluation)
 
 
 def _deepspeed_file(scope: Scope) -> str:

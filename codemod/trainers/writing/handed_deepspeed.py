@@ -14,13 +14,16 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from ..reading.command_options import declared_options
 from ..reading.known_readers import HANDED_FILES, is_open
+from ..reading.precision import Compute, precision_of
 from ..reading.recognition import plain_flag
 from ..reading.run_members import Run
-from ..reading.runs import runs_with
+from ..reading.runs import runs_of, runs_with
 from ..reading.scopes import TRUE, CodeOrigin, Scope
 
 DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "deepspeed_config_file", "ds_config")
 """Flags and arguments that name a DeepSpeed file."""
+BY_ACCELERATE = "deepspeed_config_file"
+"""The flag of accelerate that hands a file to whatever trainer it starts."""
 STARTING = (FileKind.SHELL, FileKind.ENV, FileKind.TEXT)
 """Files that may set a variable for a script, or start it with words."""
 UNSEEN = re.compile(r"\$(?:\{[^}]*\}|\w+|[@*]|\(.*)|`.*")
@@ -75,15 +78,41 @@ def _is_unknown(project: Project, module: ModuleNames, value: ast.expr) -> bool:
     return not bindings or any(not isinstance(item.value, ast.Constant | ast.Dict) for item in bindings)
 
 
-def beside_unseen_arguments(project: Project, scope: Scope) -> str:
-    """The trainer's call beside a DeepSpeed file that is passed what nobody sees, its precision as well.
+def beside_unseen_arguments(project: Project, scope: Scope, target: str) -> str:
+    """The trainer's call beside a DeepSpeed file that is passed what nobody sees, its precision as well, or that
+    asks for no 16-bit type.
 
     Trainers refuse a file that does not say what their own arguments say.
     """
     for run in runs_with(project, scope) if scope.framework.id == "deepspeed" else ():
         trainers = [member.scope for member in run.members if member.scope.framework.id in HANDED_FILES]
-        silent = not any(setting.key.means for item in trainers for setting in item.settings)
-        opened = (item for item in trainers if silent and item.kind == "call" and item.is_open)
-        for item in opened:
-            return f"{item.path}:{item.span.row} is passed arguments that are not seen and have to say the same"
+        silent = not any(setting.key.means for item in trainers for setting in item.settings if item.kind == "call")
+        for item in (item for item in trainers if silent and item.kind == "call"):
+            if item.is_open and not any(setting.key.means for other in trainers for setting in other.settings):
+                return f"{item.path}:{item.span.row} is passed arguments that are not seen and have to say the same"
+            if target != "fp32" and is_plain_call(item) and precision_of(project, item).compute is Compute.FP32:
+                return f"{item.path}:{item.span.row} asks for no 16-bit type, and refuses a file that does: let it ask"
     return ""
+
+
+def is_plain_call(scope: Scope) -> bool:
+    """Whether it is a call of transformers' own arguments, which asks for no 16-bit evaluation either."""
+    module = scope.origin.module if isinstance(scope.origin, CodeOrigin) else None
+    name = module.qualified(scope.call.func) if module is not None and scope.call is not None else None
+    of_evaluation = ("fp16_full_eval", "bf16_full_eval")
+    return (name or "").startswith("transformers.") and not any(scope.last(key) is not None for key in of_evaluation)
+
+
+def handed_by_accelerate(project: Project) -> Iterator[tuple[Scope, str]]:
+    """The calls of transformers' arguments whose trainer accelerate hands a file (transformers 4.30 and later), each
+    with its name: the launcher's own precision is not what the trainer compares it with."""
+    for run in runs_of(project):
+        calls = [member.scope for member in run.members if is_plain_call(member.scope)]
+        words = (*run.command.words, "") if run.command is not None and calls else ()
+        written = next((after for word, after in pairwise(words) if plain_flag(word) == BY_ACCELERATE), "")
+        own = [
+            scope
+            for scope in calls
+            if scope.call is not None and any(each.arg == "deepspeed" for each in scope.call.keywords)
+        ]
+        yield from ((scope, written) for scope in calls if written and scope not in own)

@@ -308,7 +308,7 @@ def _why_not(project: Project, scope: Scope, plan: Plan, target: str) -> str:
         return f"not changed automatically: {raw}"
     if any(step.setting is not None and step.setting.value == FP8 for step in plan.steps):
         return "not changed automatically: it computes in float8, for GPUs that have it"
-    choice = one_of_several(project, scope) or beside_unseen_arguments(project, scope)
+    choice = one_of_several(project, scope) or beside_unseen_arguments(project, scope, target)
     reason = _would_be_dead(project, scope, plan) or key_not_taken(project, scope, plan.steps)
     reason = reason or value_not_taken(project, scope, plan.steps) or read_by_name(project, scope, plan.steps)
     return reason or (f"not changed automatically: {choice}" if choice else "")
