@@ -89,7 +89,7 @@ def _likenesses(project: Project) -> Iterator[Declaration]:
                 seen.add((source.path, source.span))
                 feeds = f"feeds {scope.path}:{setting.place.span.row}; no program is seen to load the file"
                 where = (source.path, source.span, scope.framework.id, source.key)
-                yield Declaration(*where, setting.key.role, item.value, feeds=feeds)
+                yield Declaration(*where, setting.key.role, source.word or item.value, feeds=feeds)
 
 
 def _place(item: Declaration) -> tuple[str, object, str, str, str]:

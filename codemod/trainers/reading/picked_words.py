@@ -22,6 +22,8 @@ from .source import NUMBERS, Source
 
 FULL = ("no", "none", "off", "32", "32-true")
 """Other words for float32."""
+OTHERS = ("fp32", "float32")
+"""What is written where no word for float32 is known, and any word but those that are switches 16 bits off."""
 TWINS = {"fp16": "bf16", "bf16": "fp16", "float16": "bfloat16", "bfloat16": "float16"}
 """How the two 16-bit types are spelled alike."""
 SPELLINGS = ("lower", "upper", "strip")
@@ -79,6 +81,9 @@ class Pick:
                 word for word in known if any(_tests(given, word) for each in self.scenarios for given in each.given)
             ]
         known.sort(key=lambda word: spelling(word) != spelling(source.value))
+        if not known and value is False:  # any other word switches it off
+            known = [word for word in OTHERS if spelling(word) == spelling(source.value).replace("16", "32")]
+            known = [word for word in known if self.value(word) is False]
         if not known:
             raise EditRefused(f"no word of {source.key} is known to pick {value}")
         is_capital = (

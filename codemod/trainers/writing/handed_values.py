@@ -33,6 +33,7 @@ FP8 = "fp8"
 """What a trainer computes in on GPUs that have float8; no target of a move is as narrow, so a person decides."""
 FALLBACK = "this value counts only where the configuration has none, and which one a run reads is not known"
 UNREAD = "nothing is seen to read this file, only code that reads keys as it has them"
+NEW_WORD = "the code asks for other words only, and is not seen to know this one"
 OF_A_RUN = ("entry", "flag", "variable")
 """Kinds of sources of which each run has its own."""
 PRECISIONS = frozenset({*CHOOSING, "fp32", "float32", "16"})
@@ -123,6 +124,8 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> AtSources | 
                 doubt = doubt or chosen_besides(project, source, _constant(step, source))
                 if source.word and argument is not None and is_read_otherwise(project, *argument, source):
                     doubt = OTHER_READERS
+                if source.word and step.value == FALSE and FALSE not in map(token_of_constant, source.offered):
+                    doubt = NEW_WORD
             except EditRefused:
                 taking = _widened(project, scope, step, source, found)
                 if not taking:

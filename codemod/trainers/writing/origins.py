@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ...formats.shell_variables import REFERENCE
 from ...source.project import Project
 from ..reading.links import joined_sources, sources, unfollowed_argument
+from ..reading.picked_words import OTHERS, pick_of
 from ..reading.scopes import FALSE, TRUE, Scope, Setting, TextOrigin, token_of_constant
 from ..reading.stated_shell import assigned_to
 from .steps import Step
@@ -27,6 +28,9 @@ def set_at_origin(project: Project, scope: Scope, step: Step) -> str:
         wanted, picking = step.key.meaning(step.value), [source for source in found if source.word]
         picked = {step.key.meaning(token_of_constant(item) or "") for source in picking for item in source.offered}
         word = next((source.key for source in picking), "")
+        pick = pick_of(project, *argument) if argument is not None and word and step.value == FALSE else None
+        if pick is not None and pick.value(OTHERS[0]) is False:
+            return f"{word} from {origin} picks {step.setting.name}, and a word for no 16-bit type switches it off"
         if word and wanted not in picked:
             asked = f"{word} from {origin} picks {step.setting.name}, and no word of it {step.value}"
             return f"{asked}: give the code a branch for it"
