@@ -380,3 +380,10 @@ def test_a_scaler_that_stays_on_in_float32_is_told_and_moves_with_leave(tmp_path
     assert [(place.path, place.span.row) for place in run.still] == [("scaling.py", 6)]
     (left,) = (item for item in report.remaining if item.code == "PF001")
     assert left.fixes[0].applicability is Applicability.UNSAFE
+
+
+def test_a_fallback_is_no_reason_where_a_file_of_the_run_has_the_key(tmp_path: Path) -> None:
+    case = REPOSITORY / "fixtures/rules/precision-off-target/fallback-beside-a-file-that-a-line-names/input"
+    files = {path.name: path.read_text() for path in case.iterdir()}
+    _, runs = moved(tmp_path, all_rules(), files, "fp32")
+    assert [(place.path, place.span.row) for place in runs["run.sh"].why] == [("settings.json", 2)]

@@ -23,7 +23,16 @@ from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.stated_apex import FLOAT16_ALONE
 from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, may_stay_open, mixed_of, off_target, weights_apart
-from .left_behind import IDLE_UNDER, doubtful_scalers, dtype_of, named_by, other_halves, scalers_left_on
+from .left_behind import (
+    CODE,
+    IDLE_UNDER,
+    doubtful_scalers,
+    dtype_of,
+    last_part,
+    named_by,
+    other_halves,
+    scalers_left_on,
+)
 from .pairs import UNKNOWN
 from .still_says import as_edited, loose_entries, other_regions, spelled_in_texts, still_saying
 from .verifying import MOVE, Verdict, changed, modules_and_built, said, verdicts
@@ -288,6 +297,8 @@ def _stated(each: Verdict, target: Target) -> list[Place]:
     found = [entry.declaration for entry in entries if _asks_for_another(entry, target)]
     if not found and is_unknown and not purpose_of(each.pair.before.path).is_left_alone:
         told = [entry.declaration for entry in entries]
+        given = {last_part(item.key) for item in told if item.role == "entry" and not item.path.endswith(CODE)}
+        told = [item for item in told if item.role != "fallback" or last_part(item.key) not in given]
         named = (item for item in told if named_by(item) in others)
         found = [item for item in named if item.role in SET or (item.role in DEFAULTS and not item.feeds)]
         found += [item for item in told if FP16 in others and _scales(item)]

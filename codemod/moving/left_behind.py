@@ -49,9 +49,9 @@ def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
     """
     others = other_halves(target) if compute_dtype(target.regime) in HALVES else frozenset()
     entries = pair.entries
-    moved = {_last(entry.declaration.key) for entry in entries if entry.status == "wins"}
+    moved = {last_part(entry.declaration.key) for entry in entries if entry.status == "wins"}
     told = [entry.declaration for entry in entries]
-    arrived = {(item.path, _last(item.key)) for item in told if dtype_of(item) in {*HALVES} - others}
+    arrived = {(item.path, last_part(item.key)) for item in told if dtype_of(item) in {*HALVES} - others}
     found = [item for item in told if item.role in ("weights", "cast") and item.condition in ("", NOT_TRAINED)]
     found += [entry.declaration for entry in entries if _counts(after, entry, moved, arrived)]
     stays = [item for item in found if dtype_of(item) in others and is_run_at(after, item.path, item.span)]
@@ -100,15 +100,16 @@ def _counts(project: Project, entry: RunEntry, moved: Collection[str], arrived: 
     item = entry.declaration
     if entry.status in DECIDED or item.role not in GIVEN or item.condition or purpose_of(item.path).is_left_alone:
         return False
-    if not SAVED.isdisjoint(words_of(_last(item.key))):
+    if not SAVED.isdisjoint(words_of(last_part(item.key))):
         return False
-    if item.framework == TEXT and (item.path, _last(item.key)) in arrived:
+    if item.framework == TEXT and (item.path, last_part(item.key)) in arrived:
         return False
     is_of_file = not item.path.endswith(CODE) or is_built_config(project, item.path)
-    return is_of_file or (item.role == "entry" and _last(item.key) in moved)
+    return is_of_file or (item.role == "entry" and last_part(item.key) in moved)
 
 
-def _last(key: str) -> str:
+def last_part(key: str) -> str:
+    """The name of a key without the sections that it stands in."""
     return key.rpartition(".")[2].lstrip("-")
 
 

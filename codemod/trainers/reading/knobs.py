@@ -21,7 +21,7 @@ from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Given, Scenario, as_dtype
 from ...torch.machine_tests import tells_of_bf16
 from .links import sources
-from .picked_words import FULL, TWINS, module_of, spelling
+from .picked_words import FULL, TWINS, is_full, module_of, spelling
 from .source import Source
 
 SPEAKING = frozenset({*CHOOSING, "amp", "mixed", "autocast"})
@@ -40,6 +40,8 @@ class Knob:
     """The values that pick float16 where the machine has no bfloat16."""
     undecided: frozenset[Constant] = frozenset()
     """The values with which something else decides between dtypes: ``auto``."""
+    others: frozenset[Dtype] = frozenset()
+    """What every value picks that no test names; empty where that is not one dtype."""
 
     @property
     def text(self) -> str:
@@ -51,6 +53,12 @@ class Knob:
         known.sort(key=lambda value: as_dtype(value) != dtype)  # a name of it, before ``auto``
         alike = [value for value in known if spelling(value) == spelling(like)]
         return next(iter([*alike, *known]), None)
+
+    def written(self, dtype: Dtype, source: Source) -> Constant | None:
+        """The same at a place; for float32 also a choice that the code knows as none of those of 16 bits: ``no``."""
+        known = self.literal(dtype, source.value)
+        words = sorted(source.option.words) if source.option is not None and dtype == FP32 in self.others else ()
+        return next(filter(is_full, words), None) if known is None else known
 
     def meaning(self, value: Constant) -> Dtype | None:
         """The dtype that ``value`` picks; a word for float32 that no branch names counts as one."""
@@ -81,8 +89,10 @@ def knobs_of(
         names: dict[Constant, Dtype] = {dtype.name: dtype for dtype in (BF16, FP16, FP32)}
         found[ast.unparse(key)] = _Growing(holder, key, names)
     knobs = [
-        Knob(item.module, item.node, tuple(item.settled(project)), (), frozenset(item.fallen_back), item.undecided)
-        for item in found.values()
+        Knob(
+            item.module, item.node, tuple(item.settled(project)), (), frozenset(item.fallen_back), item.undecided, left
+        )
+        for item, left in ((item, frozenset(item.others if len(item.others) == 1 else ())) for item in found.values())
     ]
     speaking = [knob for knob in knobs if knob.meanings and _speaks(knob)]
     return tuple(replace(knob, rivals=tuple(_rivals(knob, speaking))) for knob in speaking)
@@ -193,7 +203,8 @@ def _note(project: Project, module: ModuleNames, found: dict[str, _Growing], giv
     if not isinstance(dtype, Dtype):  # one that this is not about: float8
         growing.shared.update(_values(given))
         return
-    if not given.equal and any(isinstance(value, str) for value in given.values):
+    is_named = any(item.equal and item.text == given.text for item in scenario.given)  # of ``elif x == "bf16":``
+    if not given.equal and not is_named and any(isinstance(value, str) for value in given.values):
         growing.others.add(dtype)
     for value in _values(given):
         if growing.meanings.setdefault(value, dtype) != dtype:

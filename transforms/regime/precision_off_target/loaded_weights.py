@@ -225,12 +225,13 @@ def _moves(project: Project, argument: DtypeArgument, wanted: Dtype) -> Iterator
             for move in _respelled(project, argument, wanted, source, _kept_in(project, argument, wanted).name):
                 yield as_far_as_it_counts(move, source, named) if source.is_guessed else move
         return
-    knobs = [knob for knob in knobs_of(project, module, scenarios, node) if knob.literal(wanted) is not None]
-    for knob in knobs:
+    known = knobs_of(project, module, scenarios, node)
+    knobs = [knob for knob in known if knob.literal(wanted) is not None]
+    for knob in known if wanted == FP32 else knobs:
         found = knob.sources(project)
         for source in found:
-            if _is_wrong(knob.meaning(source.value), wanted):  # what is kept in float32 stays so
-                kept = knob.literal(_kept_in(project, argument, wanted), source.value)
+            kept = knob.written(_kept_in(project, argument, wanted), source)
+            if _is_wrong(knob.meaning(source.value), wanted) and (kept is not None or knob in knobs):
                 for move in _respelled(project, argument, wanted, source, kept, knob.meaning(source.value)):
                     yield as_far_as_it_counts(move, source, found)
     asked = [given.text for scenario in scenarios for given in scenario.given]
