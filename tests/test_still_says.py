@@ -105,7 +105,7 @@ STAYING = {
 }
 EXPLAINED = {
     "a default": "def make(x, dtype=torch.bfloat16):\n        return x.to(dtype)",
-    "a comment": "# bfloat16, torch.bfloat16",
+    "a comment on something else": "# bfloat16, torch.bfloat16\n    steps = 3",
     "a string": 'print("torch.bfloat16")',
     "a comparison": "is_half = torch.get_default_dtype() == torch.bfloat16",
     "a collection": "known = [torch.bfloat16, torch.float32]",
@@ -387,3 +387,37 @@ def test_a_fallback_is_no_reason_where_a_file_of_the_run_has_the_key(tmp_path: P
     files = {path.name: path.read_text() for path in case.iterdir()}
     _, runs = moved(tmp_path, all_rules(), files, "fp32")
     assert [(place.path, place.span.row) for place in runs["run.sh"].why] == [("settings.json", 2)]
+
+
+REMARKED = """#!/bin/bash
+# the card is old: fp16, where bf16 would be better
+
+# fp16 is faster here
+python train.py --mixed_precision fp16
+echo "done in float16"
+cat > notes.txt <<END
+kind: half precision
+END
+"""
+BY_OPTION = """import argparse
+import torch
+from accelerate import Accelerator
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--mixed_precision", default="no")
+args = parser.parse_args()
+accelerator = Accelerator(mixed_precision=args.mixed_precision)
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = accelerator.prepare(model, optimizer)
+accelerator.backward(model(torch.ones(1, 8, device=accelerator.device)).sum())
+optimizer.step()
+"""
+
+
+def test_remarks_that_the_edits_make_false_are_told(tmp_path: Path) -> None:
+    files = {"run.sh": REMARKED, "train.py": BY_OPTION, "requirements.txt": PINS}
+    _, runs = moved(tmp_path, all_rules(), files)
+    assert runs["run.sh"].state is MoveState.MOVED
+    told = [(place.path, place.span.row) for place in runs["run.sh"].still]
+    assert told == [("run.sh", 4), ("run.sh", 6), ("run.sh", 8)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import islice
 from typing import TypeAlias
 
 from .. import engine
@@ -34,6 +35,7 @@ from .left_behind import (
     scalers_left_on,
 )
 from .pairs import UNKNOWN
+from .remarks import remarks
 from .still_says import as_edited, loose_entries, other_regions, spelled_in_texts, still_saying
 from .verifying import MOVE, Verdict, changed, modules_and_built, said, verdicts
 
@@ -249,6 +251,8 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
         still = (*still, *doubtful_scalers(after, each.pair))
     if row.state is MoveState.MOVED and target.regime == FP32:
         still = (*still, *scalers_left_on(each.pair))
+    if row.state is MoveState.MOVED:
+        still = (*still, *islice(remarks(project, after, each.applied, target), MAX_PLACES))
     told = {(place.path, place.span.row) for place in row.why}
     told |= {(item.path, at) for item in each.left for at in range(item.span.row, item.span.end_row + 1)}
     told |= {(place.path, place.span.row) for item in each.left for place in item.evidence}
