@@ -27,6 +27,7 @@ from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.run_code import is_used
 from ..trainers.reading.runs import all_runs_of
 from ..trainers.reading.scopes import AUTO
+from ..trainers.reading.stated_casts import WIDENED
 from ..trainers.reading.stated_words import dtype_of as written_dtype
 from ..trainers.reading.stated_words import speaks, text_of
 from .left_behind import CODE, SECTION, TRUTH, dtype_of, named_by, other_halves, section_dtype
@@ -141,6 +142,7 @@ def _is_explained(item: Declaration, is_left: bool) -> bool:
     is_passed = is_section and item.path.endswith(CODE) and item.value.lower() not in (*TRUTH, ELSEWHERE)
     return (
         (bool(item.condition) and not is_left)
+        or item.condition == WIDENED
         or item.role in EXPLAINED
         or (" " in item.value and not is_section)
         or (is_passed and not is_left)

@@ -27,7 +27,7 @@ from .followed import BY_MACHINE, OR_FLOAT32, casts_of_models, followed_declarat
 from .region_switches import condition_of, dtypes_when_on
 from .source import NUMBERS
 from .stated_apex import stated_apex, stated_hooks
-from .stated_casts import frozen_load, stated_casts
+from .stated_casts import set_aside, stated_casts
 from .stated_values import stated_values
 from .stated_words import SHOWN, is_precision_word, is_switch, speaks, text_of
 
@@ -49,8 +49,8 @@ def code_declarations(project: Project) -> tuple[Declaration, ...]:
     spans = {(item.path, item.span) for item in followed}
     found = [*_regions(project), *_scalers(project), *_cast_elsewhere(project), *followed]
     for module in modules_with(project, WORDS):
-        told = [*_loads(module), *_options(project, module), *stated_apex(project, module), *stated_commands(module)]
-        told += stated_hooks(module)
+        told = [*_loads(project, module), *_options(project, module), *stated_apex(project, module)]
+        told += [*stated_commands(module), *stated_hooks(module)]
         if not is_test(module.path):
             told += [*stated_casts(project, module), *stated_values(project, module)]
         found += (
@@ -143,13 +143,13 @@ def _scalers(project: Project) -> Iterator[Declaration]:
         yield Declaration(document.path, document.span(scaler.call), TORCH, name, "scaler", value, condition=condition)
 
 
-def _loads(module: ModuleNames) -> Iterator[Declaration]:
+def _loads(project: Project, module: ModuleNames) -> Iterator[Declaration]:
     for loader in LOADERS:
         for call in module.calls_by_name.get(loader, ()):
             for keyword in call.keywords:
                 if keyword.arg in LOAD_KEYS:
                     told = _stated(module, keyword.value, f"{loader}({keyword.arg}=)", "weights")
-                    yield replace(told, condition=frozen_load(module, call))
+                    yield replace(told, condition=set_aside(project, module, call))
 
 
 def _options(project: Project, module: ModuleNames) -> Iterator[Declaration]:

@@ -29,7 +29,7 @@ from .region_switches import TESTS, condition_of, dtypes_when_on, is_fixed_off, 
 from .setting_reads import is_of_settings, read_of
 from .source import GIVEN, Source, as_number, literal_source
 from .stated_apex import apex_gates, followed_levels
-from .stated_casts import frozen, frozen_load, is_model
+from .stated_casts import frozen, is_model, set_aside
 from .stated_words import shortened, text_of
 
 SPOKEN = frozenset(("option", "field", "parameter", "fallback", *GIVEN))
@@ -116,7 +116,7 @@ def _loads(project: Project) -> Iterator[Acting]:
                     if keyword.arg in LOAD_KEYS and not isinstance(keyword.value, ast.Constant):
                         scenarios: tuple[Scenario, ...] = scenarios_of(project, module, keyword.value)
                         knobs = knobs_of(project, module, scenarios, keyword.value)
-                        yield Acting(module, keyword.value, name, "weights", knobs, frozen_load(module, call))
+                        yield Acting(module, keyword.value, name, "weights", knobs, set_aside(project, module, call))
 
 
 @fact

@@ -17,7 +17,7 @@ from .programs_started import is_program
 from .run_members import Run
 from .run_settings import OF_WEIGHTS, files_that_switch_on, off_by, regime_of_settings
 from .scopes import Scope, TextOrigin
-from .stated_casts import NOT_TRAINED
+from .stated_casts import ASIDE
 
 IDLE = (None, "false", "null", "no", "auto")
 """Values of settings that leave it to others what is computed in."""
@@ -42,7 +42,7 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
         half = as_dtype(constants.get(item.key, item.value))
         is_other = half in TRUE and as_dtype(item.value) in TRUE and half != as_dtype(item.value)
         constants[item.key] = "" if is_other or constants.get(item.key) == "" else item.value
-    weights = [item for item in items if item.role == "weights" and item.condition != NOT_TRAINED]
+    weights = [item for item in items if item.role == "weights" and item.condition not in ASIDE]
     weights = weights or [item for item in items if item.role == "weights"]
     if any(item.feeds for item in weights):  # what they feed says the same once more
         weights = [item for item in weights if item.feeds or _dtype(item, constants) is not None]
@@ -55,7 +55,7 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
         return halves[0] if len(stated) == 1 else "unknown"
     others = [item for item in items if item.role in SAID and item.role != "weights"]
     said = [item for item in (*weights, *others) if item.role != "island" or item.regime]
-    said = [item for item in said if item.condition != NOT_TRAINED and item.value not in UNSET]
+    said = [item for item in said if item.condition not in ASIDE and item.value not in UNSET]
     return "fp32" if said and all(map(_is_off, said)) else "unknown"
 
 

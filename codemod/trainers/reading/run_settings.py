@@ -18,7 +18,7 @@ from .region_switches import ENABLED
 from .run_files import naming_options
 from .run_members import Run
 from .setting_reads import names_read
-from .stated_casts import NOT_TRAINED
+from .stated_casts import ASIDE
 from .taken_whole import taken_whole
 
 OF_WEIGHTS = ("bf16-true", "fp16-true")
@@ -105,7 +105,7 @@ def _by_strength(run: Run, items: Iterable[Declaration]) -> list[list[Declaratio
     given = [item for item in items if item.feeds and not is_switch(item)]
     # What a variable holds that nobody follows may be anything.
     followed = [item for item in given if item.regime or item.value.lstrip('"').startswith("$")]
-    steering = [item for item in followed if item.condition != NOT_TRAINED]
+    steering = [item for item in followed if item.condition not in ASIDE]
     return _strongest(run, [item for item in steering if item.regime not in OF_WEIGHTS] or steering)
 
 

@@ -12,13 +12,14 @@ from dataclasses import replace
 from ...model import Span
 from ...outcome import Declaration
 from ...purpose.files import words_of
+from ...python.exits import blocks_of
 from ...python.names import FunctionNode, ModuleNames, attribute_chain
 from ...python.paths import guards, name_parts
 from ...python.scopes import is_off
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS, SAME_MODULE, WEIGHT_CASTS
-from ...torch.dtypes import BF16, FP16
-from ...torch.weights import cast_dtype
+from ...torch.dtypes import BF16, FP16, FP32, Dtype
+from ...torch.weights import cast_dtype, given_for_dtype
 from .stated_words import says_half, shortened, speaks, stated_by, text_of, writes_dtype
 
 _MODELS = """
@@ -37,6 +38,10 @@ SAVING = ("save", "save_pretrained", "save_model", "save_file", "push_to_hub", "
 """Calls that write a model to a file."""
 NOT_TRAINED = "not trained"
 """The condition of the dtype of a model beside the trained one."""
+WIDENED = "cast to float32 there"
+"""The condition of the dtype of a load whose weights are float32 before anything uses them."""
+ASIDE = (NOT_TRAINED, WIDENED)
+"""Conditions of dtypes that decide nothing of what a run computes in."""
 REFERENCE = frozenset({"ref", "reference", "teacher", "frozen"})
 """Words of names of such models."""
 
@@ -75,11 +80,42 @@ def frozen(module: ModuleNames, model: ast.expr) -> str:
     return NOT_TRAINED if is_frozen or not REFERENCE.isdisjoint(words_of(text)) else ""
 
 
-def frozen_load(module: ModuleNames, call: ast.Call) -> str:
-    """The same for the model that a load makes."""
+def set_aside(project: Project, module: ModuleNames, call: ast.Call) -> str:
+    """The condition of the dtype of a load that decides nothing of what is trained; else empty."""
+    if is_widened(project, module, call):
+        return WIDENED
     statement = module.statement_of(call)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     return frozen(module, targets[0]) if len(targets) == 1 else ""
+
+
+def is_widened(project: Project, module: ModuleNames, load: ast.Call) -> bool:
+    """Whether loaded weights are made float32 first of all: ``from_pretrained(...).float()``, or right below."""
+    found = [*_cast_around(project, module, load)]
+    statement = module.statement_of(load)
+    name = ast.unparse(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+    block = next((item for item in blocks_of(module.parents[statement]) if statement in item), [])
+    below = block[block.index(statement) + 1 :] if name and not found else []
+    using = next((item for item in below if any(ast.unparse(node) == name for node in ast.walk(item))), None)
+    if isinstance(using, ast.Assign) and ast.unparse(using.targets[0]) != name:
+        return False
+    for node in ast.walk(using) if isinstance(using, ast.Assign | ast.Expr) else ():
+        if ast.unparse(node) == name and isinstance(module.parents[node], ast.Attribute):
+            found = [*_cast_around(project, module, node)]
+    return found[-1:] == [FP32]
+
+
+def _cast_around(project: Project, module: ModuleNames, node: ast.AST) -> Iterator[Dtype | None]:
+    """What the methods that give back the same model cast it to, one after the other: ``node.cuda().float()``."""
+    while isinstance(name := module.parents.get(node), ast.Attribute) and name.attr in SAME_MODULE:
+        call = module.parents[name]
+        if not isinstance(call, ast.Call) or call.func is not name:
+            return
+        node = call
+        if name.attr in WEIGHT_CASTS and not call.args:
+            yield WEIGHT_CASTS[name.attr]
+        elif name.attr == "type" or not all(isinstance(item, ast.Constant) for item in given_for_dtype(call)):
+            yield cast_dtype(project, module, call)
 
 
 def condition_of(module: ModuleNames, call: ast.Call) -> str:

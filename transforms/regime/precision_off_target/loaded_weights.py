@@ -36,6 +36,7 @@ from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.loaded_files import serves_inference
 from ....codemod.trainers.reading.loads import loads_in
 from ....codemod.trainers.reading.source import Source, entry_source
+from ....codemod.trainers.reading.stated_casts import is_widened
 from ....codemod.trainers.reading.stated_words import named_attribute
 from ....codemod.trainers.reading.taken_whole import Taken, taken_whole
 from ....codemod.trainers.writing.moves import Move
@@ -142,7 +143,7 @@ def _written(module: ModuleNames, node: ast.expr) -> ast.expr:
 def dtype_arguments(project: Project) -> Iterator[DtypeArgument]:
     trained = _trained(project)
     for module in sorted({*trained, *reached_modules(project)}, key=lambda item: item.document.path):
-        for argument in _arguments_of(module):
+        for argument in _arguments_of(project, module):
             is_own = module in trained or argument.quantized or _is_in_model(project, argument)
             if is_own or _is_of_leaving_runs(project, argument):
                 yield argument
@@ -182,9 +183,10 @@ def _is_in_model(project: Project, argument: DtypeArgument) -> bool:
     return any(ast.unparse(base).endswith("Module") for _, base in bases)
 
 
-def _arguments_of(module: ModuleNames) -> Iterator[DtypeArgument]:
+def _arguments_of(project: Project, module: ModuleNames) -> Iterator[DtypeArgument]:
     for names, keys in ((LOADERS, LOAD_KEYS), (QUANTIZED, QUANTIZED_KEYS)):
-        for call in (call for name in names for call in module.calls_by_name.get(name, [])):
+        calls = (call for name in names for call in module.calls_by_name.get(name, []))
+        for call in (call for call in calls if names is QUANTIZED or not is_widened(project, module, call)):
             for item in call.keywords:
                 if item.arg is not None and item.arg in keys:
                     yield DtypeArgument(module, call, item.arg, item.value, keys is QUANTIZED_KEYS)
