@@ -175,8 +175,9 @@ def _on_machine(question: Trace[bool | None], module: ModuleNames, node: ast.exp
 
 def _taken(question: Trace[bool | None], step: Step, found: Iterable[bool | None]) -> Iterable[bool | None]:
     """Nothing of a branch that no stated run takes."""
-    node = step.binding.node if isinstance(step, Bound) and len(step.rivals) > 1 else None
-    asked = conditions_in(question.project, step.module).path_given(node, step.module.scope_of(node)) if node else ()
+    if not isinstance(step, Bound) or len(step.rivals) < 2:
+        return found
+    asked = conditions_in(question.project, step.module).path_given(step.binding.node)
     held = decided(question.project, step.module, asked) if asked else CERTAIN
     return found if held is None or not held.open else ()
 
