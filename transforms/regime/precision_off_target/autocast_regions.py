@@ -33,6 +33,7 @@ from .training_autocasts import TrainingRegion, fixed_in_model_code, training_re
 from .training_scalers import WITH_SCALER, doubted_scaling, is_left_unscaled, with_scaler
 from .unknown_arrays import misfit
 
+NAMED = "{} is named for another dtype, and would switch {} on"
 DEFAULTS = ("parameter", "argument")
 """Where a truth value is left: what a caller passes decides, and a switch that is off is not flipped."""
 
@@ -187,7 +188,8 @@ def _region_moves(project: Project, region: TrainingRegion, wanted: Dtype, kerne
         yield Move(document.path, span, message, evidence=evidence)
         return
     effect = f"compute in {wanted.name} here; {EFFECTS[project.target or '']}"
-    yield Move(document.path, span, message, effect, _dtype_edits(region, wanted), evidence)
+    doubt = next((NAMED.format(item.text, wanted.name) for item in switches if item.is_named_for_other(wanted)), "")
+    yield Move(document.path, span, message, effect, _dtype_edits(region, wanted), evidence, doubt)
 
 
 def _dtype_edits(region: TrainingRegion, wanted: Dtype) -> tuple[Edit, ...]:

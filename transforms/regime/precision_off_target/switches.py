@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from ....codemod.model import Place
 from ....codemod.python.callers import callers_of
 from ....codemod.python.functions import called_function
+from ....codemod.python.identifiers import words_of
 from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
 from ....codemod.python.paths import guards
 from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import BF16, DTYPE_WORDS, FP16, FP32, Constant, Dtype, as_dtype
+from ....codemod.torch.dtypes import BF16, DTYPE_WORDS, FP16, FP32, HALVES, Constant, Dtype, as_dtype
 from ....codemod.trainers.reading import region_switches
 from ....codemod.trainers.reading.command_options import declared_options
 from ....codemod.trainers.reading.links import sources
@@ -47,6 +48,12 @@ class Switch:
     def is_picked(self) -> bool:
         """Whether the code gives it both values itself: ``amp = True`` in one branch, or call, and False in another."""
         return {True, False} <= {item.value for item in self.sources if item.kind in ("constant", "argument")}
+
+    def is_named_for_other(self, wanted: Dtype) -> bool:
+        """Whether its name, or that of an option that feeds it, says the other 16-bit dtype alone: ``--fp16``."""
+        names = (last_name(self.node) or "", *(item.key for item in self.sources))
+        said = ({DTYPE_WORDS[word] for word in words_of(name) if word in DTYPE_WORDS} for name in names)
+        return any(dtypes and dtypes <= {*HALVES} - {wanted} for dtypes in said)
 
     @property
     def on(self) -> tuple[Source, ...]:
