@@ -21,6 +21,9 @@ CONTEXT_WORDS = frozenset({"amp", "precision", "context", "ctx", "half", "fp16",
 MAX_OTHERS = 100
 """In a function with more regions all count as picked from: comparing each with each takes too long, and nobody wrote
 it."""
+DRAWN = frozenset({"torch.randint", "torch.randn", "torch.rand", "torch.randperm"})
+PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})
+KEEPING = ("save", "save_pretrained", "save_model", "save_file", "state_dict", "push_to_hub", "save_checkpoint")
 TABLES = (ast.Dict, ast.List, ast.Tuple, ast.Lambda)
 
 
@@ -189,3 +192,14 @@ def carries_nothing_back(item: Autocast) -> bool:
 def _keeps_none(module: ModuleNames, block: ast.With | ast.AsyncWith) -> bool:
     bodies = [each.body[0] if isinstance(each, ast.With | ast.AsyncWith) else each for each in block.body]
     return all(is_without_gradients(module, each) for each in bodies)
+
+
+def only_measures(module: ModuleNames, optimizer: ast.Call) -> bool:
+    """Whether a file saves nothing, and the function of the optimizer opens a profiler, or only counts steps on tensors
+    that it draws itself."""
+    holder = module.scope_of(optimizer).function
+    called = {module.qualified(call.func) for call in module.calls if module.scope_of(call).function is holder}
+    iterated = [loop.iter for loop in module.of_type(ast.For) if module.scope_of(loop).function is holder]
+    counts = all(isinstance(item, ast.Call) and ast.unparse(item.func) == "range" for item in iterated)
+    keeps = any(name in module.calls_by_name for name in KEEPING)
+    return not keeps and bool(called & PROFILERS or (counts and called & DRAWN))

@@ -13,6 +13,7 @@ from ...codemod.half.weight_changes import AUTO
 from ...codemod.purpose.decided import has_run
 from ...codemod.purpose.files import is_test
 from ...codemod.purpose.given import may_be_on
+from ...codemod.purpose.steps import only_measures
 from ...codemod.python.arguments import receiver_of
 from ...codemod.python.bindings import names_given, only_target
 from ...codemod.python.bound import is_replaced
@@ -29,10 +30,6 @@ from .grids import loses_updates
 from .learning_rates import rates_of_groups, rates_set, schedules_of, stated_peak
 from .optimizer_table import Row, row_of_optimizer
 from .stated_numbers import Stated, stated_numbers
-
-DRAWN = frozenset({"torch.randint", "torch.randn", "torch.rand", "torch.randperm"})
-PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})
-KEEPING = ("save", "save_pretrained", "save_model", "save_file", "state_dict", "push_to_hub", "save_checkpoint")
 
 WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", "getattr(torch", *AUTO)
 OPTIMIZERS = ("optim", "Optim", "Adam", "adam", "Lion")
@@ -235,17 +232,3 @@ def _is_replaced(module: ModuleNames, call: ast.Call) -> bool:
     statement = module.statement_of(call)
     target = only_target(statement)
     return isinstance(target, ast.Name) and is_replaced(module, statement, target.id)
-
-
-# --- what only measures -----------------------------------------------------------------------------------------------
-
-
-def only_measures(module: ModuleNames, optimizer: ast.Call) -> bool:
-    """Whether a file saves nothing, and the function of the optimizer opens a profiler, or only counts steps on tensors
-    that it draws itself."""
-    holder = module.scope_of(optimizer).function
-    called = {module.qualified(call.func) for call in module.calls if module.scope_of(call).function is holder}
-    iterated = [loop.iter for loop in module.of_type(ast.For) if module.scope_of(loop).function is holder]
-    counts = all(isinstance(item, ast.Call) and ast.unparse(item.func) == "range" for item in iterated)
-    keeps = any(name in module.calls_by_name for name in KEEPING)
-    return not keeps and bool(called & PROFILERS or (counts and called & DRAWN))

@@ -21,6 +21,9 @@ Where float16 was asked for (`--to fp16-mixed`) the fix counts as safe: it is wh
 written in code that runs once, and [unsafe] above a function that runs once an epoch, beside an optimizer of the
 project's own, or where a function of the project reads gradients before the step.
 
+Weights in float16 (`model.half()`) that an optimizer steps without loss scaling lose the same gradients; a GradScaler
+does not go with them (scaler-with-16-bit-parameters): keep the weights in float32 and compute under autocast.
+
 ## Not flagged
 
 Any sign of loss scaling in the file (a scaler, `loss_scale`, Fabric, Lightning, DeepSpeed, apex; accelerate, unless its
@@ -33,14 +36,21 @@ that `backward` is called on.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 
+from ...codemod.half.half_weights import SteppedWeights, stepped_weights, weights_of_optimizer
 from ...codemod.model import Finding, Fix, Place, Rule
 from ...codemod.purpose.decided import decided
 from ...codemod.purpose.entered import entries_of
+from ...codemod.purpose.given import is_run
+from ...codemod.purpose.proved_reach import is_reached
+from ...codemod.purpose.steps import only_measures
+from ...codemod.purpose.training import is_aside
+from ...codemod.python.arguments import receiver_of
 from ...codemod.python.conditions import never_reached
-from ...codemod.python.creations import Creation
-from ...codemod.python.names import ModuleNames
+from ...codemod.python.creations import Creation, creations_of
+from ...codemod.python.names import ModuleNames, modules_with
 from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
 from ...codemod.torch.accelerators import accelerator_at
@@ -60,6 +70,7 @@ from ...codemod.torch.unscaled_steps import (
     LossStep,
     accelerated_step,
     idle_scalers,
+    plain_steps,
     scales_somehow,
     training_step,
 )
@@ -67,6 +78,8 @@ from ...codemod.torch.weights import cast_dtype
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.loads import loads_in
 from .given_runs import comes_out
+
+LOST = "gradients below 6e-8 become zero"
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -77,6 +90,38 @@ def check(project: Project) -> Iterator[Finding]:
         for entry in entries:
             if not (is_without_gradients(entry.module, entry.node) or _is_passed_by(project, entry)):
                 yield from _unscaled(project, region, entry)
+    yield from _of_float16_weights(project)
+
+
+def _of_float16_weights(project: Project) -> Iterator[Finding]:
+    """Weights in float16 whose optimizer steps with the gradients of a loss that nothing scales."""
+    seen: set[ast.AST] = set()
+    for module in modules_with(project, ("backward(",), ("optim",), ("step(",)) if _may_be_float16(project) else ():
+        for backward, step in () if is_aside(module) else plain_steps(project, module):
+            half = _float16_behind(project, module, receiver_of(step) or step.func)
+            if half is None or half.change.node in seen or only_measures(module, half.optimizer):
+                continue
+            at, cast = half.change.module, half.change.node
+            seen.add(cast)
+            if not scales_somehow(project, at) and is_reached(project, at, cast) and is_run(project, module, step):
+                message = f"{half.weights.name} is float16 and nothing scales the loss: {LOST}"
+                unscaled = module.place(backward, "the unscaled backward")
+                places = (*half.weights.decided.places, unscaled, module.place(step, "the optimizer steps here"))
+                yield rule.at(at, cast, message, places)
+
+
+def _float16_behind(project: Project, module: ModuleNames, optimizer: ast.expr) -> SteppedWeights | None:
+    """The weights that an optimizer steps, where one of several calls makes it: in a run that is given."""
+    made_by = creations_of(project, module, optimizer)
+    if len(made_by) < 2:
+        return stepped_weights(project, module, optimizer, FP16)
+    own = [made.call for made in made_by if made.module is module and not made.through]
+    found = (weights_of_optimizer(project, module, call, FP16) for call in own if is_run(project, module, call))
+    return next((half for half in found if half is not None), None)
+
+
+def _may_be_float16(project: Project) -> bool:
+    return any(True for _ in project.python_documents((".half(", "float16")))
 
 
 def _unscaled(project: Project, region: Autocast, entry: Entry) -> Iterator[Finding]:
@@ -145,7 +190,7 @@ def _finding(region: Autocast, step: LossStep, fixes: Sequence[Fix | None], *mor
         step.module.place(step.steps[0], "the optimizer steps here"),
         *more,
     ]
-    message = "the training step computes in float16 without loss scaling: gradients below 6e-8 become zero"
+    message = f"the training step computes in float16 without loss scaling: {LOST}"
     return rule.at(region.module, region.node, message, evidence, fixes)
 
 
