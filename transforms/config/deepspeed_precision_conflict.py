@@ -10,7 +10,8 @@ ValidationError. A Hugging Face trainer set to `bf16`, or to neither, with a fil
 (`hf-deepspeed-mismatch`): `ValueError: Please correct the following DeepSpeed config values that mismatch
 TrainingArguments values`, or accelerate's `--mixed_precision arg cannot be set to bf16 when fp16 is set`. Without ZeRO
 (stage 0, or none) DeepSpeed 0.18.3 to 0.19.8 divides gradients of fp16 by a loss scale that it never applied
-(`ds-fp16-without-zero`): nothing raises, steps are up to 65536 times too small, and small gradients are lost. Code that
+(`ds-fp16-without-zero`): nothing raises, steps are up to 65536 times too small, and small gradients are lost, as they
+are with a static `loss_scale` of 1 (`ds-fp16-unscaled`). Code that
 reads `deepspeed_config["fp16"]["enabled"]`: `KeyError: 'fp16'` when the file leaves the section out, as a bf16
 configuration does. accelerate hands such a trainer the file of `--deepspeed_config_file`, whatever the launcher's own
 `--mixed_precision` says.
