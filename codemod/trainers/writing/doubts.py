@@ -13,6 +13,9 @@ from ...purpose.files import CONFIG_ENDINGS
 from ...purpose.imports import connected_modules, reached_from
 from ...purpose.proved_reach import is_reached
 from ...purpose.targets import compute_dtype
+from ...python.callers import callers_of
+from ...python.creations import known_creations
+from ...python.names import FunctionNode, last_name
 from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.api import IN_8_BITS, LOAD_KEYS, QUANTIZING
@@ -28,6 +31,7 @@ from ..reading.run_files import BASES
 from ..reading.runs import runs_with
 from ..reading.scopes import CodeOrigin, Scope, TextOrigin
 from ..reading.stated_words import speaks
+from ..reading.trained_loads import trainer_calls
 from .handed_deepspeed import DEEPSPEED_FILES, STARTING, may_be_handed
 from .handed_values import asks_for_none, is_switched_off
 from .steps import Plan
@@ -78,6 +82,8 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
         return f"{name}, which nothing here is known to read, may be this run's and states another precision"
     for name in _unfollowed_words(project, scope, target):
         return f"{name}, and nothing here is known to read it"
+    for name in _of_strangers(project, scope):
+        return f"{name}, which it trains, is passed by callers that are not seen, and may have weights in any dtype"
     given = next(_quantizing(scope.command), "") if scope.command is not None else ""
     quantized = given or _loaded_in_few_bits(project, scope)
     if quantized:
@@ -96,6 +102,20 @@ def _is_made_for_nobody(project: Project, scope: Scope) -> bool:
         return False
     is_called = is_reached(project, scope.origin.module, scope.call, lambda _project, _place: True)
     return not is_called or is_unnamed(project, scope)
+
+
+def _of_strangers(project: Project, scope: Scope) -> Iterator[str]:
+    """The models that trainers with these arguments get from functions and classes which nobody is seen to call."""
+    module = scope.origin.module if isinstance(scope.origin, CodeOrigin) and scope.call is not None else None
+    for _, model, arguments, _ in trainer_calls(project, module) if module is not None else ():
+        if module is not None and any(made.call is scope.call for made in known_creations(project, module, arguments)):
+            values = [model, *(value for _, value, _ in module.attribute_stores.get(last_name(model), ()))]
+            found = [item for value in values if value is not None for item in module.bindings_of(value)]
+            functions = [item.scope.node for item in found if item.kind == "parameter"]
+            if any(
+                isinstance(each, FunctionNode) and not callers_of(project, module, each).sites for each in functions
+            ):
+                yield ast.unparse(model)
 
 
 def _what(scope: Scope) -> str:
