@@ -24,6 +24,7 @@ from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.stated_apex import FLOAT16_ALONE
 from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, may_stay_open, mixed_of, off_target, weights_apart
+from .asks_hardware import asks_for_hardware
 from .left_behind import (
     CODE,
     IDLE_UNDER,
@@ -243,7 +244,9 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
         return row
     net = still_saying(after, each.pair, target, *modules_and_built(project, run), is_left=row.is_left)
     if row.state is MoveState.MOVED:
-        net = (*spelled_in_texts(after, each.pair, target, modules_and_built(project, run)[0]), *net)
+        modules = modules_and_built(project, run)[0]
+        told = [*asks_for_hardware(after, target, modules), *spelled_in_texts(after, each.pair, target, modules)]
+        net = (*told, *net)
     if row.state is MoveState.UNSTATED:
         net = (*net, *other_regions(each.pair, (target.regime, mixed_of(target))))
     still = tuple({(place.path, place.span.row): place for place in as_edited(project, after, net)}.values())

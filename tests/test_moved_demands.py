@@ -1,0 +1,81 @@
+"""What a run that has moved still demands, reads or says of the type that it has left is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from precfix.codemod.outcome import MoveState
+
+from .fixture_cases import all_rules
+from .test_moving import moved
+
+LOOP = """
+    import sys
+
+    import torch
+    from torch import nn
+
+
+    def hw_test_bf16():
+        return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+
+
+    def main(data, use_bf16=False):
+        {test}
+        model = nn.Linear(8, 8).cuda()
+        optimizer = torch.optim.AdamW(model.parameters())
+        for batch in data:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = model(batch).sum()
+            loss.backward()
+            optimizer.step()
+
+
+    if __name__ == "__main__":
+        main([])
+"""
+PINS = "torch>=2.4\n"
+
+
+def still(tmp_path: Path, files: dict[str, str], regime: str, *, unsafe: bool = False) -> list[str]:
+    _, runs = moved(tmp_path, all_rules(), {"requirements.txt": PINS, **files}, regime, unsafe=unsafe)
+    assert [each.state for each in runs.values()] == [MoveState.MOVED] * len(runs), runs
+    return [f"{place.path}:{place.span.row} {place.message}" for each in runs.values() for place in each.still]
+
+
+@pytest.mark.parametrize("regime", ["fp32", "fp16-mixed"])
+@pytest.mark.parametrize(
+    ("test", "asked"),
+    [
+        ("if not torch.cuda.is_bf16_supported(): raise SystemExit('old GPU')", "torch.cuda.is_bf16_supported()"),
+        ("if not (torch.cuda.is_available() and torch.cuda.is_bf16_supported()): sys.exit(1)", "is_bf16_supported()"),
+        ("assert hw_test_bf16()", "hw_test_bf16()"),
+        ("assert bf16_supported", "bf16_supported"),
+        ("require_bf16()", "require_bf16()"),
+    ],
+)
+def test_a_demand_of_bfloat16_hardware_is_told(tmp_path: Path, regime: str, test: str, asked: str) -> None:
+    (told,) = still(tmp_path, {"train.py": LOOP.format(test=test)}, regime)
+    assert told.startswith("train.py:12 still asks for bfloat16 hardware: ") and asked in told
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "if use_bf16 and not torch.cuda.is_bf16_supported(): raise SystemExit('old GPU')",
+        "if not torch.cuda.is_bf16_supported(): print('slow')",
+        "if not torch.cuda.is_available(): raise SystemExit('no GPU')",
+        "assert data is not None",
+        "print('bf16')",
+    ],
+)
+def test_what_demands_no_bfloat16_is_not(tmp_path: Path, test: str) -> None:
+    assert still(tmp_path, {"train.py": LOOP.format(test=test)}, "fp32") == []
+
+
+def test_a_demand_of_float16_hardware_is_told_on_the_way_to_bfloat16(tmp_path: Path) -> None:
+    code = LOOP.replace("bfloat16", "float16").format(test="assert fp16_supported(), 'no float16'")
+    (told,) = still(tmp_path, {"train.py": code}, "bf16-mixed")
+    assert told == "train.py:12 still asks for float16 hardware: fp16_supported()"
