@@ -58,7 +58,8 @@ def still(tmp_path: Path, files: dict[str, str], regime: str, *, unsafe: bool = 
 )
 def test_a_demand_of_bfloat16_hardware_is_told(tmp_path: Path, regime: str, test: str, asked: str) -> None:
     (told,) = still(tmp_path, {"train.py": LOOP.format(test=test)}, regime)
-    assert told.startswith("train.py:12 still asks for bfloat16 hardware: ") and asked in told
+    assert told.startswith("train.py:12 still asks for bfloat16 hardware: ")
+    assert asked in told
 
 
 @pytest.mark.parametrize(
