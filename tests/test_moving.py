@@ -1618,3 +1618,27 @@ def test_a_run_is_float32_where_each_of_its_regions_is_switched_off(read: str, a
     report, rows = moved(tmp_path, list(all_rules()), files, "fp32")
     assert (rows["train.py"].before, rows["train.py"].after) == ("fp16-mixed", after)
     assert paths_changed(report) == ({"conf.yaml"} if after == "fp32" else set())
+
+
+PLAIN = """
+    import argparse
+
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    if __name__ == "__main__":
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--steps", type=int, default=1)
+        net = DistributedDataParallel(torch.nn.Linear(8, 8).cuda())
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(parser.parse_args().steps):
+            net(torch.randn(4, 8).cuda()).square().mean().backward()
+            optimizer.step()
+"""
+
+
+def test_launched_programs_that_state_nothing_are_counted(tmp_path: Path) -> None:
+    shown = 'import torch\n\nif __name__ == "__main__":\n    print(torch.nn.Linear(8, 8)(torch.ones(1, 8)))\n'
+    files = {"plain.py": PLAIN, "show.py": shown, "run.sh": "torchrun plain.py --steps 5\npython show.py\n"}
+    report, _ = moved(tmp_path, all_rules(), files)
+    assert [(run.path, run.row, run.state) for run in report.moves] == [("run.sh", 1, MoveState.UNSTATED)]

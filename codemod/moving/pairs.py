@@ -60,7 +60,7 @@ class Pair:
 def pairs_of(before: Ledger, after: Ledger) -> list[Pair]:
     """Every run with its twin: the run that is as manieth in the same file, or has the same title there."""
     mine, theirs = _by_path(before), _by_path(after)
-    started = set(before.runs)
+    started = {*before.runs, *before.silent}
     found = []
     for path, runs in mine.items():
         others = theirs.get(path, [])
@@ -83,6 +83,6 @@ def _rows(run: RunReport, starts: Sequence[int]) -> Collection[int]:
 
 def _by_path(ledger: Ledger) -> dict[str, list[RunReport]]:
     found: dict[str, list[RunReport]] = {}
-    for run in sorted((*ledger.runs, *ledger.elsewhere), key=lambda run: (run.path, run.row)):
+    for run in sorted((*ledger.runs, *ledger.silent, *ledger.elsewhere), key=lambda run: (run.path, run.row)):
         found.setdefault(run.path, []).append(run)
     return found

@@ -21,7 +21,7 @@ from .loaded_files import serves_inference
 from .run_code import is_used
 from .run_files import reads_python_file
 from .run_members import Member, Run
-from .run_regimes import by_default, is_started, otherwise, regime_of_code, regime_of_run
+from .run_regimes import by_default, is_started, otherwise, regime_of_code, regime_of_run, steps
 from .run_settings import TEXT, settings_of, standing_of
 from .runs import all_runs_of
 from .scopes import NULL, Scope, Setting, TextOrigin
@@ -49,6 +49,8 @@ class Ledger:
     elsewhere: tuple[RunReport, ...] = ()
     """By file what no run reaches: libraries, models, configurations that nothing is seen to start; and programs in
     which neither a training step nor a regime is seen."""
+    silent: tuple[RunReport, ...] = ()
+    """Launched runs that train and of which nothing is declared: no audit lists them, and a move counts them."""
 
 
 def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
@@ -76,7 +78,9 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
         says = any(entry.declaration.role not in ("cast", DOCUMENTED) for entry in told.entries)
         counts = told.regime != "unknown" or (told.trains and says)
         (started if counts and is_started(project, run, told.path, told.regime) else others).append(told)
-    return Ledger(tuple(declarations), tuple(started), tuple(others))
+    quiet = ((run, told) for run, told in made if run.command is not None and not told.entries and told.trains)
+    silent = (told for run, told in quiet if steps(project, run))
+    return Ledger(tuple(declarations), tuple(started), tuple(others), tuple(silent))
 
 
 def _likenesses(project: Project) -> Iterator[Declaration]:
