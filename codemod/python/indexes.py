@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from abc import abstractmethod
 from collections import defaultdict
 from functools import cached_property
@@ -199,7 +200,7 @@ class Indexed(Editable):
         found.update(item.name for item in self.of_type(ast.ClassDef))
         strings = (item.value for item in self.of_type(ast.Constant) if isinstance(item.value, str))
         found.update(text for text in strings if " " not in text)
-        return frozenset(map(str.lower, found))
+        return frozenset(sys.intern(name.lower()) for name in found)  # files share most of their names
 
     def mentions(self, *words: str) -> bool:
         """Whether something that the code names holds one of the words (lower case)."""

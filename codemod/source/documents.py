@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..model import EditRefused, Span
 from .decoding import Unreadable, decode
@@ -112,9 +112,10 @@ class Document:
             except NotebookError as error:
                 raise Unreadable(str(error)) from None
             decoded = self.notebook.virtual
-        self.text = decoded
         is_text = self.encoding == "utf-8" and not self.bom and self.notebook is None
-        self._data = None if is_text else data  # what the text gives back is not kept twice
+        is_narrow = decoded.isascii()  # one other character, and each takes up to four bytes in a text
+        self._text = None if is_text and not is_narrow else decoded
+        self._data = None if is_text and is_narrow else data  # what the other one gives back is not kept twice
         self._facts: dict[object, Any] = {}
 
     def __repr__(self) -> str:
@@ -122,6 +123,11 @@ class Document:
 
     def _decode(self, data: bytes) -> tuple[bytes, str, str]:
         return decode(data, python=self.kind is FileKind.PYTHON, strict=self.kind is FileKind.NOTEBOOK)
+
+    @property
+    def text(self) -> str:
+        """The text of the file; of a notebook the virtual module."""
+        return cast(bytes, self._data).decode() if self._text is None else self._text
 
     @property
     def data(self) -> bytes:
@@ -203,7 +209,8 @@ class Document:
 
     @cached_property
     def _starts(self) -> array[int]:
-        return array("L", (0, *(match.end() for match in _NEWLINE.finditer(self.text))))
+        self._text = self.text  # who asks for one row asks for more
+        return array("L", (0, *(match.end() for match in _NEWLINE.finditer(self._text))))
 
     @cached_property
     def _ascii(self) -> bool:
