@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..python.arguments import argument, receiver_of
 from ..python.names import ModuleNames, attribute_chain
 from ..torch.api import CASTS
-from ..torch.weight_changes import moves_only
+from ..torch.weight_changes import moves_only, takes_over
 
 ALL = ("parameters", "named_parameters", "modules", "named_modules")
 OF_LORA = ("lora_", "lora_A", "lora_B", "lora")
@@ -73,8 +73,7 @@ def _asks_gradients(test: ast.expr) -> bool:
 def assigned_state(statement: ast.stmt, name: str) -> ast.expr | None:
     """The state whose tensors take the place of the weights: ``model.load_state_dict(state, assign=True)``."""
     for call in (item for item in ast.walk(statement) if isinstance(item, ast.Call) and item.args):
-        assign = argument(call, "assign")
-        if isinstance(assign, ast.Constant) and assign.value and _is_of(call, name, "load_state_dict"):
+        if takes_over(call) and _is_of(call, name, "load_state_dict"):
             return call.args[0]
     return None
 

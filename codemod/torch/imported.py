@@ -29,6 +29,12 @@ def torch_of(module: ModuleNames) -> str | None:
     return next((name for name in names if _is_import(module.module_scope, name) and _stays(module, name)), None)
 
 
+def dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
+    """Of ``from torch.cuda.amp import autocast``, which nothing may need any more."""
+    imports = module.imports_seen(module.bindings_of(reference), reference) if isinstance(reference, ast.Name) else []
+    return [module.drop_import(item.node, item.name) for item in imports]
+
+
 def _names(scope: Scope | None) -> Iterator[str]:
     yield "torch"
     while scope is not None:

@@ -46,7 +46,7 @@ from ...codemod.torch.device_tests import needs_cuda
 from ...codemod.torch.devices import DeviceValue, devices_of
 from ...codemod.torch.dtype_values import scenarios_of
 from ...codemod.torch.dtypes import TORCH_DTYPES
-from ...codemod.torch.imported import torch_at
+from ...codemod.torch.imported import dropped_import, torch_at
 
 INDEX_SINCE = "2.4"
 """The release of PyTorch from which ``autocast("cuda:0")`` is accepted."""
@@ -111,18 +111,10 @@ def _device_for_old_api(project: Project, region: Autocast, call: ast.Call) -> D
     edits: list[Edit] = [region.module.replace(region.reference, f"{torch or 'torch'}.amp.autocast")]
     if torch is None:
         edits.append(module.add_import("import torch"))
-    edits += _dropped_import(module, region.reference)
+    edits += dropped_import(module, region.reference)
     return Draft.at(
         region.module, call, message, fixes=(_fix(project, "call torch.amp.autocast, which takes it", *edits),)
     )
-
-
-def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
-    """Of ``from torch.cuda.amp import autocast``, which nothing may need any more."""
-    if not isinstance(reference, ast.Name):
-        return []
-    imports = module.imports_seen(module.bindings_of(reference), reference)
-    return [module.drop_import(item.node, item.name) for item in imports]
 
 
 def _misnamed_device(project: Project, region: Autocast, call: ast.Call, node: ast.expr) -> Draft:

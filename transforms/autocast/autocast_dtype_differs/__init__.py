@@ -36,13 +36,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Edit, Finding, Fix, Rule
+from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.steps import function_scope, is_in_context
 from ....codemod.python.conditions import never_reached
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, checked_autocasts, dtype_scenarios
 from ....codemod.torch.dtypes import FP16
+from ....codemod.torch.imported import dropped_import
 from .declared_dtype import Declared, declared_near
 
 FORWARDS = (
@@ -106,7 +107,8 @@ def _fixes(region: Autocast, declared: Declared) -> list[Fix]:
     if declared.context is not None and _can_be_replaced(region):
         text = f"{declared.context}.autocast()"
         message = f"{text} follows the precision that is chosen"
-        found.append(Fix.unsafe("accelerator", message, module.replace(region.node, text), *_import_of(region)))
+        edits = [module.replace(region.node, text), *dropped_import(module, region.reference)]
+        found.append(Fix.unsafe("accelerator", message, *edits))
     if declared.dtype is not None and region.call is not None:
         message = f"pass dtype={declared.dtype}; results change where that is not float16"
         found.append(Fix.unsafe("dtype", message, module.set_argument(region.node, "dtype", declared.dtype)))
@@ -125,15 +127,6 @@ def _can_be_replaced(region: Autocast) -> bool:
         isinstance(region.enabled_node, ast.Constant) and region.enabled_node.value is True
     )
     return on and "cache_enabled" not in given
-
-
-def _import_of(region: Autocast) -> list[Edit]:
-    """The import of ``autocast`` by name, which nothing may need any more."""
-    if not isinstance(region.reference, ast.Name):
-        return []
-    module, name = region.module, region.reference.id
-    bindings = module.scope_of(region.reference).lookup(name)
-    return [module.drop_import(item.node, name) for item in bindings[:1] if isinstance(item.node, ast.ImportFrom)]
 
 
 rule = Rule.of("PF302", check)
