@@ -410,8 +410,9 @@ def test_two_losses_of_one_statement_are_cast_together(tmp_path: Path) -> None:
     assert after.count("enabled=False") == 1
 
 
-def test_a_loss_that_may_not_run_is_reported_only(tmp_path: Path) -> None:
-    body = "with torch.autocast('cuda'):\n    loss = F.binary_cross_entropy(x, y) if amp else model(x).sum()"
+@pytest.mark.parametrize("text", ["loss = {} if amp else model(x).sum()", "if amp: loss = {}"])
+def test_a_loss_that_may_not_run_is_reported_only(text: str, tmp_path: Path) -> None:
+    body = "with torch.autocast('cuda'):\n    " + text.format("F.binary_cross_entropy(x, y)")
     (finding,) = findings(RULE, written(tmp_path, {"train.py": source(body)}))
     assert finding.fixes == ()
 
