@@ -36,6 +36,32 @@ LOOP = """
     if __name__ == "__main__":
         main([])
 """
+SWITCHED = """
+    import argparse
+
+    import torch
+    from torch import nn
+
+
+    def main():
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--amp", action="store_true")
+        args = parser.parse_args()
+        model = nn.Linear(8, 8).cuda()
+        optimizer = torch.optim.AdamW(model.parameters())
+        scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
+        for batch in [torch.ones(2, 8).cuda()]:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16, enabled=args.amp):
+                loss = model(batch).sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+
+    if __name__ == "__main__":
+        main()
+"""
 PINS = "torch>=2.4\n"
 
 
@@ -80,3 +106,36 @@ def test_a_demand_of_float16_hardware_is_told_on_the_way_to_bfloat16(tmp_path: P
     code = LOOP.replace("bfloat16", "float16").format(test="assert fp16_supported(), 'no float16'")
     (told,) = still(tmp_path, {"train.py": code}, "bf16-mixed")
     assert told == "train.py:12 still asks for float16 hardware: fp16_supported()"
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ('python train.py --amp "$@"', "$@"),
+        ("python train.py --amp ${@:2}", "${@:2}"),
+        ('python train.py "${ARGS[@]}" --amp', "${ARGS[@]}"),
+        ('ARGS=("$@")\npython train.py --amp ${ARGS[@]}', "$@"),
+        ("python train.py --amp $EXTRA_ARGS", "$EXTRA_ARGS"),
+    ],
+)
+def test_arguments_that_a_launch_line_passes_on_are_told(tmp_path: Path, line: str, word: str) -> None:
+    (told,) = still(tmp_path, {"train.py": SWITCHED, "run.sh": f"{line}\n"}, "fp32")
+    assert f"passes on {word}, which may ask for the old precision" in told
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python train.py --amp",
+        'ARGS=(--amp)\npython train.py "${ARGS[@]}"',
+        'train() { python train.py "$@"; }\ntrain --amp',
+    ],
+)
+def test_arguments_that_are_seen_are_not(tmp_path: Path, line: str) -> None:
+    assert still(tmp_path, {"train.py": SWITCHED, "run.sh": f"{line}\n"}, "fp32") == []
+
+
+def test_a_flag_that_the_moved_line_switches_off_is_not_told(tmp_path: Path) -> None:
+    code = SWITCHED.replace("--amp", "--fp16").replace('action="store_true"', 'type=lambda text: text == "True"')
+    files = {"train.py": code.replace("args.amp", "args.fp16"), "run.sh": "python train.py --fp16 True\n"}
+    assert still(tmp_path, files, "fp32") == []

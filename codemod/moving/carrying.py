@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from .. import engine
 from ..engine import Options
+from ..half.weighed_ledger import run_of
 from ..model import Applicability, Edit, Finding, Fix, Place, Rule, Span
 from ..outcome import Declaration, MoveState, Report, RunEntry, RunMove, RunReport, Target
 from ..purpose.files import is_test, purpose_of
@@ -37,6 +38,7 @@ from .left_behind import (
 )
 from .pairs import UNKNOWN
 from .remarks import remarks
+from .spelled import open_arguments, spelled_in_texts
 from .still_says import as_edited, loose_entries, other_regions, spelled_in_texts, still_saying
 from .verifying import MOVE, Verdict, changed, modules_and_built, said, verdicts
 
@@ -250,6 +252,8 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
     if row.state is MoveState.UNSTATED:
         net = (*net, *other_regions(each.pair, (target.regime, mixed_of(target))))
     still = tuple({(place.path, place.span.row): place for place in as_edited(project, after, net)}.values())
+    if row.state is MoveState.MOVED:
+        still = (*still, *open_arguments(after, run_of(after, each.pair.after or run)))
     if row.state is MoveState.MOVED and target.regime == IDLE_UNDER:
         still = (*still, *doubtful_scalers(after, each.pair))
     if row.state is MoveState.MOVED and target.regime == FP32:

@@ -7,19 +7,18 @@ ask for the old type. Such a place is told; whether it counts, a person has to s
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from ..model import Place, Span
+from ..model import Place
 from ..outcome import Declaration, Target
 from ..purpose.files import purpose_of
 from ..purpose.proved_reach import is_reached
-from ..python.names import ModuleNames, modules_at, names_of
+from ..python.names import ModuleNames, names_of
 from ..python.paths import guards, name_parts
 from ..source.project import Project
 from ..torch.api import WEIGHT_CASTS
 from ..torch.autocast import autocasts_in, dtype_scenarios
-from ..torch.dtypes import DTYPE_WORDS, HALVES, Dtype
+from ..torch.dtypes import HALVES, Dtype
 from ..trainers.reading.documented import DOCUMENTED
 from ..trainers.reading.launch_flags import truth_of
 from ..trainers.reading.left_open import ELSEWHERE
@@ -85,28 +84,6 @@ def as_edited(project: Project, after: Project, places: Iterable[Place]) -> Iter
         is_there = old is None or new is None or new.line(place.span.row) in old.text.splitlines()
         said, _, where = place.message.removeprefix("still ").partition(": ")
         yield place if is_there else place.saying(f"{said} after the edits: {where}")
-
-
-def spelled_in_texts(after: Project, pair: Pair, target: Target, modules: Collection[str]) -> Iterator[Place]:
-    """Where texts around a launch line, and paths in the code, spell the old type: ``grep fp16``, ``runs/fp16/``."""
-    words = "|".join(word for word, dtype in DTYPE_WORDS.items() if dtype in other_halves(target) and "16" in word)
-    document = after.document(pair.before.path) if words else None
-    spelled = re.compile(rf"(?i)(?<![a-z0-9])({words})(?![a-z0-9])")
-    rows = document.text.splitlines() if document is not None and not document.path.endswith(CODE) else ()
-    for row, line in enumerate(rows, 1):
-        found = spelled.search(line) if pair.says(pair.before.path, row) else None
-        if found is not None and not line.lstrip().startswith("#"):
-            span = Span(row, found.start() + 1, row, found.end() + 1)
-            yield Place(pair.before.path, span, f"still says {found[0]}: {line.strip()}")
-    for module in modules_at(after, modules) if words else ():
-        for node in module.of_type(ast.Constant):
-            if (
-                isinstance(node.value, str)
-                and "/" in node.value
-                and " " not in node.value
-                and spelled.search(node.value)
-            ):
-                yield module.place(node, f"still says {spelled.findall(node.value)[0]}: {text_of(node)}")
 
 
 def other_regions(pair: Pair, regimes: Collection[str]) -> Iterator[Place]:

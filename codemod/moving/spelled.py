@@ -1,0 +1,67 @@
+"""What texts and code still spell of the type that a run has left, where no setting says it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator
+
+from ..formats.shell_launchers import is_argument_list
+from ..model import Place, Span
+from ..outcome import Target
+from ..python.names import modules_at
+from ..source.project import Project
+from ..torch.dtypes import DTYPE_WORDS
+from ..trainers.reading.run_members import Run
+from ..trainers.reading.stated_words import text_of
+from .left_behind import CODE, other_halves
+from .pairs import Pair
+
+OFF = re.compile(r"(?i)--?[\w.-]*16[\w.-]*(?:\s+|=)(?:false|no|off|0)\b")
+"""A switch that a command line gives as off."""
+CALLERS = re.compile(r"\$\{?(?:[@*]|\d)")
+"""What a script is given."""
+GIVEN = ("$@", "$*", "${@", "${*")
+NAME = re.compile(r"\w+")
+
+
+def spelled_in_texts(after: Project, pair: Pair, target: Target, modules: Collection[str]) -> Iterator[Place]:
+    """Where texts around a launch line, and paths in the code, spell the old type: ``grep fp16``, ``runs/fp16/``."""
+    words = "|".join(word for word, dtype in DTYPE_WORDS.items() if dtype in other_halves(target) and "16" in word)
+    document = after.document(pair.before.path) if words else None
+    spelled = re.compile(rf"(?i)(?<![a-z0-9])({words})(?![a-z0-9])")
+    rows = document.text.splitlines() if document is not None and not document.path.endswith(CODE) else ()
+    for row, line in enumerate(rows, 1):
+        found = spelled.search(OFF.sub("", line)) if pair.says(pair.before.path, row) else None
+        if found is not None and not line.lstrip().startswith("#"):
+            start = line.index(found[0]) + 1
+            span = Span(row, start, row, start + len(found[0]))
+            yield Place(pair.before.path, span, f"still says {found[0]}: {line.strip()}")
+    for module in modules_at(after, modules) if words else ():
+        for node in module.of_type(ast.Constant):
+            if (
+                isinstance(node.value, str)
+                and "/" in node.value
+                and " " not in node.value
+                and spelled.search(node.value)
+            ):
+                yield module.place(node, f"still says {spelled.findall(node.value)[0]}: {text_of(node)}")
+
+
+def open_arguments(after: Project, run: Run | None) -> Iterator[Place]:
+    """A launch line that passes on arguments which nobody sees: they may ask for the old type again."""
+    document = after.document(run.place.path) if run is not None and run.command is not None else None
+    if run is None or run.command is None or document is None:
+        return
+    for word in run.command.words:
+        name = NAME.search(word)
+        is_unknown = name is not None and is_argument_list(word) and _is_open(document.text, name[0])
+        if word.startswith(GIVEN) or is_unknown:
+            yield run.place.saying(f"passes on {word}, which may ask for the old precision: {run.title}")
+            return
+
+
+def _is_open(text: str, name: str) -> bool:
+    """Whether a variable of a script holds what the script is given, or is never set in it."""
+    set_to = re.findall(rf"(?m)(?:^|[\s;]){name}\+?=(.*)", text)
+    return not set_to or any(CALLERS.search(value) for value in set_to)
