@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import islice
 from typing import TypeAlias
 
 from .. import engine
 from ..engine import Options
-from ..half.weighed_ledger import run_of
 from ..model import Applicability, Edit, Finding, Fix, Place, Rule, Span
 from ..outcome import Declaration, MoveState, Report, RunEntry, RunMove, RunReport, Target
 from ..purpose.files import is_test, purpose_of
@@ -26,20 +24,11 @@ from ..trainers.reading.stated_apex import FLOAT16_ALONE
 from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, may_stay_open, mixed_of, off_target, weights_apart
 from .asks_hardware import asks_for_hardware
-from .left_behind import (
-    CODE,
-    IDLE_UNDER,
-    doubtful_scalers,
-    dtype_of,
-    last_part,
-    named_by,
-    other_halves,
-    scalers_left_on,
-)
+from .left_behind import CODE, dtype_of, last_part, named_by, other_halves
 from .pairs import UNKNOWN
-from .remarks import remarks
-from .spelled import open_arguments, spelled_in_texts
-from .still_says import as_edited, loose_entries, other_regions, spelled_in_texts, still_saying
+from .remarks import told_beside
+from .spelled import renamed_files, spelled_in_texts
+from .still_says import as_edited, loose_entries, other_regions, still_saying
 from .verifying import MOVE, Verdict, changed, modules_and_built, said, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
@@ -248,22 +237,18 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
     if row.state is MoveState.MOVED:
         modules = modules_and_built(project, run)[0]
         told = [*asks_for_hardware(after, target, modules), *spelled_in_texts(after, each.pair, target, modules)]
+        told += renamed_files(project, after, each.pair, modules)
         net = (*told, *net)
     if row.state is MoveState.UNSTATED:
         net = (*net, *other_regions(each.pair, (target.regime, mixed_of(target))))
     still = tuple({(place.path, place.span.row): place for place in as_edited(project, after, net)}.values())
     if row.state is MoveState.MOVED:
-        still = (*still, *open_arguments(after, run_of(after, each.pair.after or run)))
-    if row.state is MoveState.MOVED and target.regime == IDLE_UNDER:
-        still = (*still, *doubtful_scalers(after, each.pair))
-    if row.state is MoveState.MOVED and target.regime == FP32:
-        still = (*still, *scalers_left_on(each.pair))
-    if row.state is MoveState.MOVED:
-        still = (*still, *islice(remarks(project, after, each.applied, target), MAX_PLACES))
-    told = {(place.path, place.span.row) for place in row.why}
-    told |= {(item.path, at) for item in each.left for at in range(item.span.row, item.span.end_row + 1)}
-    told |= {(place.path, place.span.row) for item in each.left for place in item.evidence}
-    return replace(row, still=tuple(place for place in still if (place.path, place.span.row) not in told))
+        beside = told_beside(project, after, each.pair, each.applied, target)
+        still = tuple({(place.path, place.span.row): place for place in (*beside, *still)}.values())
+    known = {(place.path, place.span.row) for place in row.why}
+    known |= {(item.path, at) for item in each.left for at in range(item.span.row, item.span.end_row + 1)}
+    known |= {(place.path, place.span.row) for item in each.left for place in item.evidence}
+    return replace(row, still=tuple(place for place in still if (place.path, place.span.row) not in known))
 
 
 def _start(run: RunReport, target: Target) -> Place:

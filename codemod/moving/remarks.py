@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from difflib import SequenceMatcher
+from itertools import islice
 
 from ..formats.opening import kind_of
+from ..half.weighed_ledger import run_of
 from ..model import Fix, Place, Span
 from ..outcome import Target
 from ..purpose.targets import compute_dtype
@@ -15,7 +17,10 @@ from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS
 from ..trainers.reading.configs import opened
 from ..trainers.reading.stated_words import shortened
-from .left_behind import other_halves
+from .left_behind import IDLE_UNDER, doubtful_scalers, other_halves, scalers_left_on
+from .pairs import Pair
+from .spelled import open_arguments
+from .still_says import MAX_PLACES
 
 COMMENT = re.compile(r"(?:^|\s)#(?P<said>.*)$")
 PRINTED = re.compile(r"^\s*(?:echo|printf)\s(?P<said>.*)$")
@@ -26,6 +31,14 @@ MAX_ROWS = 5_000
 """Longer texts are not compared row by row."""
 SHOWING = ("cat", "tee", "")
 """Commands that pass the text of a here-document on as it is."""
+
+
+def told_beside(project: Project, after: Project, pair: Pair, fixes: Iterable[Fix], target: Target) -> Iterator[Place]:
+    """What is told of a run that has moved besides what still names the old type in settings and code."""
+    yield from open_arguments(after, run_of(after, pair.after or pair.before))
+    yield from doubtful_scalers(after, pair) if target.regime == IDLE_UNDER else ()
+    yield from scalers_left_on(pair) if target.regime == "fp32" else ()
+    yield from islice(remarks(project, after, fixes, target), MAX_PLACES)
 
 
 def remarks(project: Project, after: Project, fixes: Iterable[Fix], target: Target) -> Iterator[Place]:
