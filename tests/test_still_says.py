@@ -383,7 +383,7 @@ def test_a_scaler_that_stays_on_in_float32_is_told_and_moves_with_leave(tmp_path
 
 
 def test_a_fallback_is_no_reason_where_a_file_of_the_run_has_the_key(tmp_path: Path) -> None:
-    case = REPOSITORY / "fixtures/rules/precision-off-target/fallback-beside-a-file-that-a-line-names/input"
+    case = REPOSITORY / "fixtures/rules/precision-off-target/silent-fallback-beside-a-file/input"
     files = {path.name: path.read_text() for path in case.iterdir()}
     _, runs = moved(tmp_path, all_rules(), files, "fp32")
     assert [(place.path, place.span.row) for place in runs["run.sh"].why] == [("settings.json", 2)]
