@@ -8,6 +8,7 @@ from ...codemod.model import Place
 from ...codemod.purpose.runs import Run, runs_of
 from ...codemod.python.creations import known_creations
 from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.paths import exclusive
 from ...codemod.source.project import Project
 from ...codemod.torch.api import ACCELERATOR
 from ...codemod.torch.dtypes import FP16
@@ -35,12 +36,20 @@ def float16_runs(project: Project, module: ModuleNames, made: ast.Call) -> list[
     return runs if all(run.by_engine and run.dtypes == {FP16} for run in runs) else []
 
 
-def float16_of_accelerate(project: Project, module: ModuleNames, backward: ast.Call) -> Place | None:
-    """What makes the Accelerator of ``accelerator.backward(loss)`` compute in float16: its argument, else a launch."""
+def float16_of_accelerate(
+    project: Project, module: ModuleNames, backward: ast.Call, at: ast.Call | None = None
+) -> Place | None:
+    """What makes the Accelerator of ``accelerator.backward(loss)`` compute in float16: its argument, else a launch.
+
+    Asked for ``at``, an Accelerator does not count that is made only where the tests around that come out otherwise.
+    """
     if not isinstance(backward.func, ast.Attribute) or not backward.args:
         return None
-    for made in known_creations(project, module, backward.func.value):
-        if made.module.qualified(made.call.func) not in ACCELERATOR:
+    every = known_creations(project, module, backward.func.value)
+    apart = [made for made in every if made.module is module and exclusive(module, made.call, at or backward)]
+    others = [module.place(made.call, "") for made in apart]
+    for made in every:
+        if made in apart or made.module.qualified(made.call.func) not in ACCELERATOR:
             continue
         node = next((item.value for item in made.call.keywords if item.arg == "mixed_precision"), None)
         if node is not None:
@@ -50,6 +59,10 @@ def float16_of_accelerate(project: Project, module: ModuleNames, backward: ast.C
             return source.place("float16 is chosen here") if source is not None else None
         if not made.call.args and None not in {item.arg for item in made.call.keywords}:
             runs = (run for run in runs_of(project, module, backward) if run.trainer == "accelerate")
-            told = (run for run in runs if run.regimes == {"fp16-mixed"} and not run.by_engine)
-            return next((run.place for run in told), None)
+            told = (run.place for run in runs if run.regimes == {"fp16-mixed"} and not run.by_engine)
+            return next((place for place in told if not any(_is_within(place, other) for other in others)), None)
     return None
+
+
+def _is_within(place: Place, other: Place) -> bool:
+    return place.path == other.path and other.span.contains(place.span)

@@ -46,12 +46,13 @@ def clips_past_accelerator(project: Project) -> Iterator[Draft]:
     """Where a stated run computes in float16."""
     for module in checked_modules(project, ("ccelerat",), ("backward(",), ("clip_grad",)):
         for backward in module.calls_by_name.get("backward", []):
-            stated = float16_of_accelerate(project, module, backward)
-            if stated is None:
+            if float16_of_accelerate(project, module, backward) is None:
                 continue
             for clip in clips_of(project, module, function_of(module, backward)):
                 is_own = ast.unparse(_owner(clip.call)) == ast.unparse(_owner(backward))
-                if not is_own and _sees_scaled(module, backward, clip.call) and is_reached(project, module, clip.call):
+                seen = not is_own and _sees_scaled(module, backward, clip.call)
+                stated = float16_of_accelerate(project, module, backward, clip.call) if seen else None
+                if stated is not None and is_reached(project, module, clip.call):
                     places = (module.place(backward, "the loss is scaled here"), stated)
                     yield Draft.at(module, clip.call, MESSAGE, places)
                     break
