@@ -24,10 +24,10 @@ from ...torch.dtypes import HALVES, MIXED, TRUE, Dtype, Scenario
 from ...torch.machine_tests import tells_of_bf16
 from .knobs import Knob, knobs_of
 from .links import sources
-from .numerals import NUMERALS
+from .numerals import truths
 from .region_switches import TESTS, condition_of, dtypes_when_on, is_fixed_off, made_if, main_switch
 from .setting_reads import is_of_settings, read_of
-from .source import GIVEN, Source, as_number, literal_source
+from .source import GIVEN, Source, literal_source
 from .stated_apex import apex_gates, followed_levels
 from .stated_casts import frozen, is_model, set_aside
 from .stated_words import shortened, text_of
@@ -203,9 +203,9 @@ def _switched(project: Project) -> Iterator[tuple[str, Declaration]]:
 def _switching(project: Project, region: Autocast) -> Iterator[tuple[ast.expr, bool, Source]]:
     """What a region's switch reads, whether it is on then, and where that is said: a truth value, or a word for one."""
     switch = main_switch(project, region)
-    found = sources(project, region.module, switch.node) if switch is not None else ()
+    found = truths(project, region.module, switch.node) if switch is not None else ()
     if switch is not None and not found:
-        found = _numbers(project, region.module, switch.node) or tuple(_of_classes(project, region.module, switch.node))
+        found = tuple(_of_classes(project, region.module, switch.node))
     told = (*SPOKEN, "constant") if len(found) == 1 and is_fixed_off(project, region) else SPOKEN
     for source in found:
         if switch is not None and isinstance(source.value, bool) and source.kind in told and not source.is_guessed:
@@ -223,13 +223,6 @@ def _switching(project: Project, region: Autocast) -> Iterator[tuple[ast.expr, b
         for source in sources(project, module, test.left) if words and is_plain else ():
             if isinstance(source.value, str) and source.kind in SPOKEN and not source.is_guessed:
                 yield test.left, (source.value in words) is is_equal, source
-
-
-def _numbers(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Source, ...]:
-    """``--amp 1``: numbers that are truth values, where all that is known are such."""
-    found = sources(project, module, node, NUMERALS)
-    known = [as_number(item.value) for item in found]
-    return tuple(replace(item, value=item.value in (1, "1")) for item in found) if {*known} <= {0, 1} else ()
 
 
 def _of_classes(project: Project, module: ModuleNames, node: ast.expr) -> Iterator[Source]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 
+from ...model import Edit, EditRefused, ReplaceExpression
 from ...python.names import ModuleNames, attribute_chain, string_of
 from ...python.numbers import number_of
 from ...python.trace import Domain, Trace
 from ...source.documents import FileKind
-from .links import HERE, LITERALS, MAX_PLACES
+from ...source.project import Project
+from ...torch.dtypes import Constant
+from .links import HERE, LITERALS, MAX_PLACES, sources
 from .setting_reads import is_of_settings, read_of
 from .shown_lines import shown_sources
 from .source import Source, as_number
@@ -62,3 +67,22 @@ NUMERALS: Domain[Source] = Domain(
     _numeral, LITERALS.gap, LITERALS.carried, _shown, follows_returns=False, every_default=True, most=MAX_PLACES
 )
 """A number that a setting has its value from; what is computed, and not certain, has no value."""
+
+
+def truths(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Source, ...]:
+    """The `sources` of a switch; numbers (``--amp 1``) are truth values, where all that is known are such."""
+    plain = sources(project, module, node)
+    found = sources(project, module, node, NUMERALS)
+    if any(isinstance(item.value, bool) for item in plain) or not {as_number(item.value) for item in found} <= {0, 1}:
+        return plain
+    return tuple(replace(item, value=item.value in (1, "1"), respelling=partial(_as_digit, item)) for item in found)
+
+
+def _as_digit(source: Source, value: Constant) -> Edit:
+    if not isinstance(value, bool) or source.text.strip("'\"") not in ("0", "1"):
+        raise EditRefused(f"{source.text or source.key} is no digit")
+    if source.option is None or not source.option.is_number:
+        raise EditRefused(f"{source.key} may be a text, and every text is true")
+    if source.config is not None and source.entry is not None:
+        return source.config.edit(source.config.text.set(source.entry, str(int(value))))
+    return Edit(source.path, ReplaceExpression(source.span, (str(int(value)),)))

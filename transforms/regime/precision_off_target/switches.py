@@ -19,7 +19,7 @@ from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import BF16, DTYPE_WORDS, FP16, FP32, HALVES, Constant, Dtype, as_dtype
 from ....codemod.trainers.reading import region_switches
 from ....codemod.trainers.reading.command_options import declared_options
-from ....codemod.trainers.reading.links import sources
+from ....codemod.trainers.reading.numerals import truths
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.reading.stated_words import is_switch, speaks
 
@@ -68,7 +68,7 @@ def switches_of(project: Project, item: Autocast) -> tuple[Switch, ...]:
     """
     nodes = [(item.module, switch.node) for switch in region_switches.switches_of(item) if switch.opens]
     nodes += region_switches.made_around(project, item)
-    return tuple(Switch(module, node, sources(project, module, node)) for module, node in nodes)
+    return tuple(Switch(module, node, truths(project, module, node)) for module, node in nodes)
 
 
 def undecided(project: Project, item: Autocast) -> str:
