@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ....codemod.model import Edit, EditRefused
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import HALVES, Dtype
+from ....codemod.torch.dtypes import FP32, HALVES, MIXED, Dtype
 from ....codemod.trainers.framework import FAMILIES
 from ....codemod.trainers.reading.chosen_alternatives import switches_of_choice
 from ....codemod.trainers.reading.run_members import Member, Run
@@ -18,11 +18,13 @@ from ....codemod.trainers.writing.moves import Move
 from ....codemod.trainers.writing.twin_flags import OTHER_USES, named_half, twin_flag
 from ....codemod.trainers.writing.unscaled import UNSCALED, would_be_unscaled
 
+OF_FLAG = "what else the program does with its flag is not known"
+
 
 def moves(project: Project) -> Iterator[Move]:
     """For each launch that chooses settings of the other 16-bit type the exchange of its flag."""
     wanted = compute_dtype(project.target)
-    for run in runs_of(project) if wanted in HALVES else ():
+    for run in runs_of(project) if wanted in (*HALVES, FP32) else ():
         for member in run.members:
             if _is_off(project, run, member):
                 yield from _moves(project, run, member)
@@ -43,14 +45,18 @@ def _moves(project: Project, run: Run, member: Member) -> Iterator[Move]:
     )
     start = run.command.start if run.command is not None else None
     own = [source for source in switches_of_choice(project, member.scope) if _is_on_line(run, source)]
-    edits = (edit for source in own if (edit := twin_flag(project, source, wanted) or _added(source, wanted)))
-    edit = next(edits, None)
+    if wanted == FP32:
+        edits = (_dropped(source, FAMILIES[member.regime or ""]) for source in own)
+    else:
+        edits = (twin_flag(project, source, wanted) or _added(source, wanted) for source in own)
+    edit = next(filter(None, edits), None)
     if edit is not None and would_be_unscaled(project, member.scope, project.target or ""):
         yield Move(run.place.path, run.place.span, message, evidence=(chosen,), command=start).only_reported(UNSCALED)
         return
     if edit is not None:
-        effect = "give the program its flag for the other type"
-        yield Move(run.place.path, run.place.span, message, effect, (edit,), (chosen,), OTHER_USES, command=start)
+        doubt = OF_FLAG if wanted == FP32 else OTHER_USES
+        effect = "leave its flag out" if wanted == FP32 else "give the program its flag for the other type"
+        yield Move(run.place.path, run.place.span, message, effect, (edit,), (chosen,), doubt, command=start)
         return
     message += ": no flag of the program is known that chooses other settings"
     # What no line starts has no flag to exchange, and holds none of the others back.
@@ -64,6 +70,18 @@ def _added(source: Source, wanted: Dtype) -> Edit | None:
         return None
     try:
         return source.respelled(True)
+    except EditRefused:
+        return None
+
+
+def _dropped(source: Source, family: str) -> Edit | None:
+    """The line without the flag that chooses a 16-bit type."""
+    option = source.option
+    named = named_half(option) if option is not None and option.switch is False and source.value is True else None
+    if named is None or FAMILIES[MIXED[named]] != family:
+        return None
+    try:
+        return source.respelled(False)
     except EditRefused:
         return None
 
