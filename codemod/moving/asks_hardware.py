@@ -39,15 +39,13 @@ def asks_for_hardware(after: Project, target: Target, modules: Sequence[str]) ->
 
 def _demands(module: ModuleNames) -> Iterator[tuple[ast.expr, bool]]:
     """What a run asks and ends at, with the answer that lets it go on; calls alone may raise themselves."""
-    yield from ((item.test, True) for item in module.of_type(ast.Assert))
-    for statement in module.of_type(ast.If):
-        test, leaving = statement.test, leaving_statement(module, statement.body)
-        if isinstance(leaving, ast.Raise | ast.Expr):
-            yield (
-                (test.operand, True)
-                if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-                else (test, False)
-            )
+    for statement in module.of_type(ast.Assert):
+        yield statement.test, True
+    for choice in module.of_type(ast.If):
+        test = choice.test
+        if isinstance(leaving_statement(module, choice.body), ast.Raise | ast.Expr):
+            is_not = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+            yield (test.operand, True) if isinstance(test, ast.UnaryOp) and is_not else (test, False)
     for expression in module.of_type(ast.Expr):
         if isinstance(expression.value, ast.Call):
             yield expression.value, True

@@ -236,9 +236,9 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
     net = still_saying(after, each.pair, target, *modules_and_built(project, run), is_left=row.is_left)
     if row.state is MoveState.MOVED:
         modules = modules_and_built(project, run)[0]
-        told = [*asks_for_hardware(after, target, modules), *spelled_in_texts(after, each.pair, target, modules)]
-        told += renamed_files(project, after, each.pair, modules)
-        net = (*told, *net)
+        besides = [*asks_for_hardware(after, target, modules), *spelled_in_texts(after, each.pair, target, modules)]
+        besides += renamed_files(project, after, each.pair, modules)
+        net = (*besides, *net)
     if row.state is MoveState.UNSTATED:
         net = (*net, *other_regions(each.pair, (target.regime, mixed_of(target))))
     still = tuple({(place.path, place.span.row): place for place in as_edited(project, after, net)}.values())

@@ -14,6 +14,7 @@ from ...proof.proving import proved
 from ...purpose.files import purpose_of
 from ...purpose.training import only_infers, only_launches_inference
 from ...python.names import ModuleNames, modules_at
+from ...releases.manifests import directory_of
 from ...releases.pins import allowed
 from ...source.project import Project
 from ..framework import by_machine
@@ -271,13 +272,15 @@ def _releases(project: Project, scope: Scope, steps: Sequence[Step]) -> Iterator
         release = key.release(value) if step.verb in ("set", "put", "add", "rename") else None
         today = key.release(step.setting.value or "") if step.setting is not None else None
         if release is not None and packages and (today is None or Version(today) < Version(release)):
-            stated = next((item for item in packages if allowed(project, item, scope.path) is not None), None)
+            programs = list(_programs_of(project, scope))
+            nears = [item.path for item in programs] or [scope.path]  # what stands beside a launch line says nothing
+            stated = next((item for item in packages if allowed(project, item, nears[0]) is not None), None)
             if stated is None and scope.framework.since_by_pins:
                 continue
             named = stated or packages[0]
-            programs = list(_programs_of(project, scope))
             if not programs or not all(is_newer_anyway(project, item, named, release) for item in programs):
-                yield Release(named, release, scope.path, f"{key.name}: {value}")
+                for near in {directory_of(near): near for near in nears}.values():
+                    yield Release(named, release, near, f"{key.name}: {value}")
 
 
 def _programs_of(project: Project, scope: Scope) -> Iterator[ModuleNames]:
