@@ -25,6 +25,7 @@ from ..reading.configs import config_files
 from ..reading.declarations import scopes_of
 from ..reading.handed import handed_to
 from ..reading.known_readers import HANDED_FILES, reader_is_known
+from ..reading.named_classes import CLASS_KEYS
 from ..reading.program_files import file_named, files_matching, script_of, words_of_script
 from ..reading.recognition import plain_flag
 from ..reading.run_files import BASES
@@ -63,6 +64,8 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
         return f"nothing here is known to read {_what(scope)}"
     if _is_made_for_nobody(project, scope):
         return "nothing here is seen to use it"
+    for name in _classes_of_others(project, scope):
+        return f"{name} is another package's class, which may read it in its own way"
     script = script_of(project, scope.path, scope.command.script) if scope.command is not None else None
     if script is not None and next(iter(project.python_documents_at([script])), None) is None:
         return f"{script}, which the line starts, cannot be read"
@@ -116,6 +119,22 @@ def _of_strangers(project: Project, scope: Scope) -> Iterator[str]:
                 isinstance(each, FunctionNode) and not callers_of(project, module, each).sites for each in functions
             ):
                 yield ast.unparse(model)
+
+
+def _classes_of_others(project: Project, scope: Scope) -> Iterator[str]:
+    """The class beside a setting (``_target_: kit.Trainer``) that is neither the trainer's own nor the project's."""
+    origin, own = scope.origin, {name.partition(".")[0] for name in scope.framework.recognize.calls}
+    if scope.kind != "file" or not isinstance(origin, TextOrigin) or not own:
+        return
+    for setting in (item for item in scope.settings if item.key.means):
+        above = origin.config.text.entries[setting.index].key[:-1]
+        for section in (above, above[:-1]):
+            for entry in (item for word in CLASS_KEYS for item in origin.config.text.find(*section, word)):
+                name = str(entry.value)
+                root = name.partition(".")[0]
+                is_here = any(f"/{root}/" in f"/{path}" or f"/{path}".endswith(f"/{root}.py") for path in project.paths)
+                if "." in name and root not in own and not is_here and (section == above or above[-1] == "init_args"):
+                    yield name
 
 
 def _what(scope: Scope) -> str:
