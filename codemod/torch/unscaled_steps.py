@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from ..source.facts import memo
 from ..source.project import Project
 from .autocast import Autocast
 from .entering_calls import sites_of
+from .made_with_gradients import Made, differentiated, made_of
 from .scaler import Scaler
 from .scalers import scalers
 
@@ -43,12 +44,8 @@ OTHER_SCALERS = frozenset({"standardscaler", "minmaxscaler", "robustscaler", "ma
 
 ASKS_FOR_SCALING = ("fp16-mixed", "portable")
 """Targets whose training steps need a scaler."""
-MAX_READERS = 20
-"""How many later statements that read a variable are followed: a loss is made near its region."""
 MAX_HOPS = 2
 """Functions on the way up that give back what they make of a loss."""
-CUTS = ("detach", "item", "tolist", "numpy")
-"""Methods behind which no gradient flows back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +85,7 @@ def training_step(project: Project, region: Autocast, entry: Entry | None = None
     to."""
     entry = entry or Entry(region.module, region.node)
     module, function, block = entry.module, entry.function, entry.block
-    made = stored_in(block)
-    made |= _made_behind(project, module, function, block, made)
+    made = made_of(project, module, function, block)
     start = block.body[0] if isinstance(block, FunctionNode) else block
     return _step_with(project, region, module, start, made) or _step_of_caller(project, region, entry, made)
 
@@ -97,12 +93,11 @@ def training_step(project: Project, region: Autocast, entry: Entry | None = None
 def plain_steps(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ast.Call]]:
     """The backward passes of a file whose loss nothing scales, each with the optimizer's step in its function."""
     for call in module.calls_by_name.get("backward", ()) if not scales_somehow(project, module) else ():
-        function, loss = function_of(module, call), _loss_name(call)
-        if not loss or call.args or loss in project.memo(_multiplied, function):
+        function, loss = function_of(module, call), _loss_of(call)
+        if not isinstance(loss, ast.Name) or call.args or loss.id in project.memo(_multiplied, function):
             continue
-        called = module.calls_inside.get((function, "step"), [])
-        steps = [item for item in called if _steps(item) and not exclusive(module, item, call)]
-        if steps and not any(_is_own_optimizer(project, module, item) for item in steps):
+        steps = _steps_of(project, module, call)
+        if steps:
             yield call, steps[0]
 
 
@@ -125,44 +120,8 @@ def stored_in(statement: ast.stmt) -> set[str]:
     return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
-def _made_behind(
-    project: Project, module: ModuleNames, function: ast.AST, block: ast.stmt, made: Collection[str]
-) -> set[str]:
-    """The variables that later statements of the function make of these: ``loss = criterion(logits, labels)``."""
-    readers = project.memo(_readers, module)
-    found, waiting = set(made), list(made)
-    while waiting:
-        listed = readers.get((function, waiting.pop()), [])
-        later = bisect_right(listed, position(block), key=position)
-        for node in listed[later : later + MAX_READERS]:
-            if not exclusive(module, node, block):
-                targets = {item.id for each in node.targets for item in ast.walk(each) if isinstance(item, ast.Name)}
-                waiting += targets - found
-                found |= targets
-    return found
-
-
-def _readers(_: Project, module: ModuleNames) -> dict[tuple[ast.AST, str], list[ast.Assign]]:
-    """The assignments by their function and each variable that gradients flow back to, in the order of the text."""
-    found: dict[tuple[ast.AST, str], list[ast.Assign]] = {}
-    for node in sorted(module.of_type(ast.Assign), key=position):
-        function = function_of(module, node)
-        for name in {item.id for item in differentiated(node.value) if isinstance(item, ast.Name)}:
-            found.setdefault((function, name), []).append(node)
-    return found
-
-
-def differentiated(node: ast.AST) -> Iterator[ast.AST]:
-    """The parts of an expression that gradients flow back to."""
-    if receiver_of(node, *CUTS) is not None:
-        return
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from differentiated(child)
-
-
 def _step_with(
-    project: Project, region: Autocast, module: ModuleNames, made_at: ast.stmt, made: Collection[str]
+    project: Project, region: Autocast, module: ModuleNames, made_at: ast.stmt, made: Made
 ) -> LossStep | None:
     """The ``backward`` of one of the values that ``made_at`` makes, and the ``step`` after it, in its function."""
     function = function_of(module, made_at)
@@ -170,26 +129,31 @@ def _step_with(
     for call in backwards[bisect_left(backwards, position(made_at), key=position) :]:
         if not isinstance(call.func, ast.Attribute):
             continue
-        loss = _loss_name(call)
-        if loss not in made or loss in project.memo(_multiplied, function) or exclusive(module, call, made_at):
-            continue
-        called = module.calls_inside.get((function, "step"), [])
-        steps = [item for item in called if _steps(item) and not exclusive(module, item, call)]
-        if steps and not any(_is_own_optimizer(project, module, item) for item in steps):
-            return LossStep(module, function, region, call, tuple(steps))
+        loss = _loss_of(call)
+        is_scaled = ast.unparse(loss) in project.memo(_multiplied, function)
+        is_other = is_scaled or exclusive(module, call, made_at) or not made.holds(module, loss)
+        steps = () if is_other else _steps_of(project, module, call)
+        if steps:
+            return LossStep(module, function, region, call, steps)
     return None
 
 
-def _step_of_caller(project: Project, region: Autocast, entry: Entry, made: Collection[str]) -> LossStep | None:
+def _steps_of(project: Project, module: ModuleNames, backward: ast.Call) -> tuple[ast.Call, ...]:
+    """The steps of optimizers in the function of a backward pass, where none is the project's own."""
+    called = module.calls_inside.get((function_of(module, backward), "step"), [])
+    steps = tuple(item for item in called if _steps(item) and not exclusive(module, item, backward))
+    return () if any(_is_own_optimizer(project, module, item) for item in steps) else steps
+
+
+def _step_of_caller(project: Project, region: Autocast, entry: Entry, made: Made) -> LossStep | None:
     """``loss = criterion(model(x), y)``, then ``loss.backward()``, where ``forward`` returns what the region makes."""
     function = entry.function
-    if not isinstance(function, FunctionNode) or not _returns_one_of(project, entry, function, made):
+    if not isinstance(function, FunctionNode) or not _returns_one_of(project, entry, function, made.names):
         return None
     for module, call in _flowing(project, entry.module, function, MAX_HOPS):
         statement = module.statement_of(call)
-        names = stored_in(statement)
-        names |= _made_behind(project, module, function_of(module, call), statement, names)
-        found = _step_with(project, region, module, statement, names)
+        behind = made_of(project, module, function_of(module, call), statement)
+        found = _step_with(project, region, module, statement, behind)
         if found is not None:
             return found
     return None
@@ -212,8 +176,7 @@ def _flowing(
 
 def _returns_it(project: Project, module: ModuleNames, function: FunctionNode, statement: ast.stmt) -> bool:
     """Whether each return of a function gives back what a statement makes, not scaled by hand."""
-    made = stored_in(statement)
-    made |= _made_behind(project, module, function, statement, made)
+    made = made_of(project, module, function, statement).names
     returned = [item for item in module.returns_of(function) if item.value is not None]
     return not project.memo(_multiplied, function) and all(
         item is statement or any(isinstance(each, ast.Name) and each.id in made for each in differentiated(item.value))
@@ -233,13 +196,14 @@ def _returns_one_of(project: Project, entry: Entry, function: FunctionNode, made
     )
 
 
-def _loss_name(call: ast.Call) -> str:
+def _loss_of(call: ast.Call) -> ast.expr:
+    """``loss`` of ``(loss / 4).backward()`` and ``losses[0].backward()``."""
     receiver = receiver_of(call) or call.func
     if isinstance(receiver, ast.BinOp) and isinstance(receiver.op, ast.Div):
         receiver = receiver.left
     if isinstance(receiver, ast.Subscript) and isinstance(receiver.slice, ast.Constant):
         receiver = receiver.value  # one of several losses
-    return receiver.id if isinstance(receiver, ast.Name) else ""
+    return receiver
 
 
 def _multiplied(_: Project, function: ast.AST) -> frozenset[str]:

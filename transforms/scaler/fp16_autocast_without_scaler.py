@@ -31,7 +31,7 @@ own `mixed_precision` is "no" and it runs the backward pass); files that cast to
 scaler cannot unscale float16 gradients; autocast whose dtype is decided elsewhere, or is another one in all stated runs
 (defaults, launch lines, files), or whose switch none of these turns on; contexts that may be one of several regions;
 bfloat16; regions on the CPU, under `no_grad` or switched off; regions from whose results no gradient flows to the loss
-that `backward` is called on.
+that `backward` is called on: gradients are off around them or inside, or their names have other values by then.
 """
 
 from __future__ import annotations

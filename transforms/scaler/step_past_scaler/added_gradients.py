@@ -15,9 +15,9 @@ from ....codemod.python.paths import calls_of, guard_facts, guards, loops, posit
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import is_without_gradients
 from ....codemod.torch.clipping import calls_within
+from ....codemod.torch.made_with_gradients import differentiated
 from ....codemod.torch.scaler_steps import ScalerStep
 from ....codemod.torch.trained_modules import is_trained
-from ....codemod.torch.unscaled_steps import differentiated
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.numerals import NUMERALS
 from ....codemod.trainers.reading.source import as_number

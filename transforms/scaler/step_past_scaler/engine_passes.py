@@ -15,7 +15,8 @@ from ....codemod.python.names import ModuleNames, checked_modules
 from ....codemod.python.paths import function_of, position
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import is_without_gradients
-from ....codemod.torch.unscaled_steps import differentiated, stored_in
+from ....codemod.torch.made_with_gradients import differentiated
+from ....codemod.torch.unscaled_steps import stored_in
 from ..engines import engine_of, float16_runs
 
 SCALING = ("backward", "scale")
