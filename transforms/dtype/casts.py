@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
+from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.call_dtypes import is_device
-from ...codemod.flow.frame import Meeting
-from ...codemod.flow.lattice import Role
+from ...codemod.flow.frame import Autocasting, AutocastState, Meeting
+from ...codemod.flow.lattice import BOOL, FLOATING, Role
 from ...codemod.flow.operation_calls import has_size
 from ...codemod.half.atom_places import chain_of
 from ...codemod.model import Edit, Fix
-from ...codemod.proof.needs import Need, Release, SameResult
+from ...codemod.proof.needs import Known, Need, Release, SameResult
 from ...codemod.proof.proving import proved
 from ...codemod.python.arguments import argument, receiver_of
 from ...codemod.python.names import ModuleNames, last_name
@@ -40,7 +41,8 @@ def producer_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None
         if _is_known_at(meeting.module, text, maker):
             operation = _made_in(meeting.module, maker, text)
             if operation is not None:
-                needs = (*needs, *_needs_of_kernel(meeting.module, maker))
+                exact = Known(not casts_integers(project, meeting), "16 bits would round larger integers at once")
+                needs = (*needs, exact, *_needs_of_kernel(meeting.module, maker))
                 return _fix(project, "producer", f"make it in {text}", [operation], [meeting], text, needs)
     return None
 
@@ -95,6 +97,16 @@ def maker_of(meeting: Meeting) -> ast.expr | None:
     node = steps[0].node
     same = meeting.module.scope_of(node).function is meeting.module.scope_of(meeting.node).function
     return node if same else None
+
+
+def casts_integers(project: Project, meeting: Meeting) -> bool:
+    """Whether what made the operand float32 is a cast of a tensor that may hold integers: not of a mask."""
+    maker = maker_of(meeting)
+    inner = receiver_of(maker, "float", "double") if isinstance(maker, ast.Call) else None
+    if inner is None or isinstance(inner, ast.Compare | ast.BoolOp):
+        return False
+    value = flow_of(project).value_at(meeting.module, inner, AutocastState(Autocasting.MAYBE))
+    return not value.atoms or any(atom.dtype not in (BOOL, *FLOATING) for atom in value.atoms)
 
 
 WRITING = ("index_copy_", "index_add_", "index_put_", "scatter_", "masked_scatter_")

@@ -18,8 +18,8 @@ promote (PyTorch 2.13); only autocast, where it is open, casts for them.
 findings were right for an edit that nobody reads. `cast` [safe] where a rehearsal saw it raise. `weights` [safe]: for a
 functional norm computed in float32 on purpose, the weights are cast instead. `producer` [safe]: where one branch of an
 `if`, or a value widened on the way, left a tensor in float32; `producer` [unsafe] where `dtype=torch.float32` is
-written, and as the second choice elsewhere, as the tensor may serve others. Nothing changes where the weights are
-float32.
+written, where what is cast may hold integers (bfloat16 rounds time steps above 256), and as the second choice
+elsewhere, as the tensor may serve others. Nothing changes where the weights are float32.
 
 In a model that a program certainly casts to 16 bits, one tensor that stops the step in several places is told once, at
 the first of them; `cast` then casts it in all.
@@ -42,7 +42,7 @@ from ...codemod.model import Finding, Fix, Rule
 from ...codemod.proof.needs import Known
 from ...codemod.proof.verdicts import Trusted
 from ...codemod.source.project import Project
-from .casts import maker_of, norm_weights_fix, operand_fix, producer_fix
+from .casts import casts_integers, maker_of, norm_weights_fix, operand_fix, producer_fix
 from .clashes import NORMS, Family, clashes, is_written_cast, name_of, told
 from .seen_clashes import seen_message
 
@@ -69,7 +69,8 @@ def fixes(project: Project, meeting: Meeting) -> list[Fix | None]:
     if meeting.odd.atom.mixture is not None:
         # ``dtype=torch.float32`` is a decision, and seldom the only operand that was made so
         own = Known(not isinstance(maker_of(meeting), ast.Attribute), "float32 is asked for where it is made")
-        return [producer_fix(project, meeting, own), operand_fix(project, meeting, trusted)]
+        made, cast = producer_fix(project, meeting, own), operand_fix(project, meeting, trusted)
+        return [cast, made] if casts_integers(project, meeting) else [made, cast]
     # where some program opens autocast, it may compute this very layer in float32, which the cast would take away
     alone = not (meeting.certain and open_region(project) is not None)
     return [
