@@ -98,8 +98,10 @@ def _of_attention(behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
 
 def _of_checkpoints(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
     """Weights that keep the dtype of their checkpoint, whatever the run computes in."""
-    for load in (load for item in behind for load in _saved_auto(project, item)):
-        yield Known(False, f"{load.module.path}:{load.call.lineno} loads weights as they are saved, maybe in 16 bits")
+    for load in (load for item in behind for load in (*_saved_auto(project, item), *_as_saved(project, item))):
+        since = "" if load.node is not None else f" from transformers {AS_SAVED} on"
+        where = f"{load.module.path}:{load.call.lineno}"
+        yield Known(False, f"{where} loads weights as they are saved{since}, maybe in 16 bits")
         return
 
 
@@ -208,7 +210,8 @@ def _of_fp16(project: Project, module: ModuleNames, behind: tuple[ModuleNames, .
 
 
 def _as_saved(project: Project, module: ModuleNames) -> Iterator[Load]:
-    """The loads without a dtype that are trained as a whole: no scaler unscales bfloat16 gradients."""
+    """The loads without a dtype that are trained as a whole: no scaler unscales bfloat16 gradients, and no trainer for
+    float32 casts them."""
     versions = allowed(project, "transformers", module.path)
     is_old = versions is not None and not versions.may_reach(AS_SAVED)
     for load in loads_in(project, module) if not is_old else ():
