@@ -301,12 +301,16 @@ def _is_stand_in(module: ModuleNames, binding: Binding, bindings: Sequence[Bindi
     return any(item.node in body for body in tried for item in imports)
 
 
-def _through_star(project: Project, module: ModuleNames, attribute: str) -> tuple[str, str] | None:
+def _through_star(
+    project: Project, module: ModuleNames, attribute: str, asked: tuple[ModuleNames, ...] = ()
+) -> tuple[str, str] | None:
     """The module of the project whose ``from <module> import *`` brings ``attribute`` into ``module``."""
     path = module.document.path
     for star in module.star_imports:
         document = project.python_module(star, path)
         other = names_of(project, document) if document is not None and document.path != path else None
-        if other is not None and other.module_scope.lookup(attribute):
+        if other is None or other in asked:
+            continue
+        if other.module_scope.lookup(attribute) or _through_star(project, other, attribute, (*asked, module)):
             return f"{star}.{attribute}", path
     return None
