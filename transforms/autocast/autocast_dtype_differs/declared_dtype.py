@@ -97,7 +97,7 @@ def _by_accelerator(project: Project, region: Autocast) -> Declared | None:
         return None
     named = compute_dtype_at(project, module, region.node, weights=True)
     asked = accelerator.may_run_bf16
-    if not asked and (accelerator.values or named is None):
+    if not asked and (accelerator.values or not (named is not None or _asks_for_bf16(module))):
         return None
     if accelerator.values != {BF16} and not bf16_is_asked_for(project):
         return None
@@ -110,6 +110,17 @@ def _by_accelerator(project: Project, region: Autocast) -> Declared | None:
     if dtype is None and accelerator.values == {BF16}:
         dtype = _bf16_at(region)
     return Declared(what, tuple(dict.fromkeys(places))[:4], dtype, accelerator.text)
+
+
+def _asks_for_bf16(module: ModuleNames) -> bool:
+    """Whether the file itself handles ``accelerator.mixed_precision == "bf16"``."""
+    for node in module.attribute_loads.get("mixed_precision", []):
+        parent = module.parents[node]
+        if isinstance(parent, ast.Compare):
+            sides = [parent.left, *parent.comparators]
+            if any(isinstance(side, ast.Constant) and side.value == "bf16" for side in sides):
+                return True
+    return False
 
 
 # --- the training step's own region -----------------------------------------------------------------------------------
