@@ -17,8 +17,8 @@ representable; it is part of every float16 recipe and is needed by no bfloat16 o
 not start anew) a `torch.amp.GradScaler("cuda")` is made before the outermost loop, the loss is scaled, the step goes
 through the scaler, and gradients are unscaled before a clip. Small gradients survive then, so training changes; steps
 with inf or NaN gradients are skipped. Everything else is reported; `dtype=torch.bfloat16` is the other way out.
-Where float16 was asked for (`--to fp16-mixed`) the fix counts as safe: it is what was asked for. Then it is also
-written in code that runs once, and [unsafe] above a function that runs once an epoch, beside an optimizer of the
+Where float16 was asked for (`--to fp16-mixed`) it is `scaler` [safe], as far as the region is open whenever the step is
+made. Then it is also written in code that runs once, and [unsafe] above a function that runs once an epoch, beside an optimizer of the
 project's own, or where a function of the project reads gradients before the step.
 
 Weights in float16 (`model.half()`) that an optimizer steps without loss scaling lose the same gradients; a GradScaler
