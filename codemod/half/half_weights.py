@@ -5,32 +5,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import TypeGuard
 
 from ..model import Place
 from ..purpose.decided import CERTAIN, Decided
 from ..python.arguments import receiver_of
 from ..python.callers import callers_of
 from ..python.creations import Creation, ObjectName, creations_of
-from ..python.functions import called_function
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..python.paths import Facts, function_of, guard_facts, position
 from ..source.project import Project
 from ..torch.dtypes import Dtype, Scenario
 from ..torch.weight_changes import may_change_back
 from .lightning_weights import made_half_by_fabric, made_half_by_lightning
+from .optimized_models import MAX_HOPS, models_of_optimizer, owner_of_parameters
 from .parts_of_loads import models_made
 from .weight_changes import Change, changes_of, is_cast
 from .weight_states import half_after
-
-MAX_MODELS = 200
-"""Groups of parameters that are followed in one optimizer."""
-MAX_HOPS = 12
-"""How many names and calls stand between an optimizer and the model whose parameters it is given."""
-SELECTING = ("list", "tuple", "filter", "iter", "chain")
-KEEPING_ITEMS = (*SELECTING, "requires_grad_")
-"""Calls that give back the very parameters that they are given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +115,7 @@ def _like_another(project: Project, change: Change, hops: int) -> Change:
     for node in given:
         owner = node.value if isinstance(node, ast.Attribute) and node.attr == "dtype" else None
         if isinstance(owner, ast.Call) and ast.unparse(owner.func) == "next" and len(owner.args) == 1:
-            owner = _owner(owner.args[0])
+            owner = owner_of_parameters(owner.args[0])
         known = half_weights(project, change.module, owner, call, hops=hops + 1) if owner and call else None
         if known is not None:
             return replace(change, values=(Scenario(known.dtype),))
@@ -176,118 +166,6 @@ def _reads(node: ast.expr, name: str) -> bool:
     return any(isinstance(item, ast.Name | ast.Attribute) and ast.unparse(item) == name for item in ast.walk(node))
 
 
-# --- whose parameters -------------------------------------------------------------------------------------------------
-
-
-def models_of(module: ModuleNames, parameters: ast.expr, project: Project | None = None) -> list[ast.expr | None]:
-    """The models whose parameters an optimizer (or an average) is given; None for what is not known.
-
-    With a project also through its functions that make groups of the parameters of a model that they are passed.
-    """
-    found = list(islice(_models_of(project, module, parameters, frozenset()), MAX_MODELS))
-    return found if 0 < len(found) < MAX_MODELS else [None]
-
-
-def _models_of(
-    project: Project | None, module: ModuleNames, node: ast.expr, above: frozenset[ast.expr]
-) -> Iterator[ast.expr | None]:
-    receiver = _owner(node)
-    inner = _inside(module, node) if len(above) < MAX_HOPS else None
-    if receiver is not None:
-        yield receiver
-    elif inner is not None:  # a name that is made anew of itself, ``named = {... named.items() ...}``, adds nothing
-        for item in (item for item in inner if item not in above):
-            yield from _models_of(project, module, item, above | {node})
-    elif project is not None and isinstance(node, ast.Call) and len(above) < MAX_HOPS:
-        yield from _of_helper(project, module, node, above | {node})
-    else:
-        yield None
-
-
-def _of_helper(
-    project: Project, module: ModuleNames, call: ast.Call, above: frozenset[ast.expr]
-) -> Iterator[ast.expr | None]:
-    """``model`` of ``groups(model)``, whose function returns groups of its parameters, without rates of their own."""
-    target = called_function(project, module, call)
-    returned = target.module.returns_of(target.node) if target is not None else ()
-    if target is None or not returned:
-        yield None
-        return
-    arguments, found = target.arguments(call), list[ast.expr | None]()
-    for item in returned:
-        for model in _models_of(project, target.module, item.value, above) if item.value is not None else (None,):
-            bindings = target.scope.bindings.get(model.id, ()) if isinstance(model, ast.Name) else ()
-            passed = [each.kind for each in bindings] == ["parameter"]
-            found.append(arguments.get(model.id) if passed and isinstance(model, ast.Name) else None)
-    yield from found if not any(found) or not _says_rate(target.node) else [None]
-
-
-def _says_rate(function: FunctionNode) -> bool:
-    """Whether a function gives groups learning rates: ``{"params": p, "lr": 1e-5}``, ``dict(params=p, lr=rate)``."""
-    keys = (item.value if isinstance(item, ast.Constant) else item.arg for item in ast.walk(function) if _is_key(item))
-    return "lr" in keys
-
-
-def _is_key(node: ast.AST) -> TypeGuard[ast.Constant | ast.keyword]:
-    return isinstance(node, ast.Constant | ast.keyword)
-
-
-def _owner(node: ast.expr) -> ast.expr | None:
-    """``model`` of ``model.parameters()``."""
-    plain = isinstance(node, ast.Call) and not node.args and not node.keywords
-    return receiver_of(node, "parameters", "named_parameters") if plain else None
-
-
-def _inside(module: ModuleNames, node: ast.expr) -> list[ast.expr] | None:
-    """What a selection of parameters is taken from: ``filter(f, x)``, ``[p for p in x]``, ``{"params": x}``, a name."""
-    if isinstance(node, ast.Call):
-        held = receiver_of(node, "items", "values") if not node.args else None
-        if held is not None:
-            return [held]
-        name = (attribute_chain(node.func) or [""])[-1]
-        taken = node.args if name == "chain" else node.args[-1:]
-        return taken if name in SELECTING and taken and not node.keywords else None
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return [node.left, node.right]
-    if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp) and len(node.generators) == 1:
-        return [node.generators[0].iter] if _keeps_items(node) else None
-    if isinstance(node, ast.Dict | ast.List | ast.Tuple):
-        return (_params(node) if isinstance(node, ast.Dict) else node.elts) or None
-    if isinstance(node, ast.IfExp):
-        return [node.body, node.orelse]
-    return listed(module, node) or None if isinstance(node, ast.Name) else None
-
-
-def _keeps_items(node: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> bool:
-    """Whether its items are the parameters themselves: ``p.detach().float()`` is another tensor."""
-    item = node.value if isinstance(node, ast.DictComp) else node.elt
-    parts = _params(item) if isinstance(item, ast.Dict) else [item]
-    calls = (call for part in parts for call in ast.walk(part) if isinstance(call, ast.Call))
-    return all((attribute_chain(call.func) or [""])[-1] in KEEPING_ITEMS for call in calls)
-
-
-def _params(node: ast.Dict) -> list[ast.expr]:
-    pairs = zip(node.keys, node.values, strict=True)
-    return [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == "params"]
-
-
-def listed(module: ModuleNames, node: ast.Name) -> list[ast.expr]:
-    """What a name of parameters stands for: its values, what a list is filled with, what a loop goes through."""
-    found, scope = list[ast.expr](), module.scope_of(node)
-    for binding in scope.lookup(node.id):
-        if binding.kind == "for" and isinstance(binding.node, ast.For):
-            found.append(binding.node.iter)
-        elif binding.kind == "assign" and binding.value is not None and getattr(binding.value, "elts", True):
-            found.append(binding.value)
-    for call in (call for name in ("append", "extend") for call in module.calls_by_name.get(name, [])):
-        lists = receiver_of(call)
-        chosen = (lists.body, lists.orelse) if isinstance(lists, ast.IfExp) else (lists,)
-        named = any(isinstance(item, ast.Name) and item.id == node.id for item in chosen)
-        if named and module.scope_of(call) is scope:
-            found += call.args[:1]
-    return found
-
-
 # --- what one optimizer steps -----------------------------------------------------------------------------------------
 
 
@@ -303,7 +181,13 @@ class SteppedWeights:
 
 
 def stepped_weights(
-    project: Project, module: ModuleNames, optimizer: ast.expr, dtype: Dtype, known: Facts = frozenset()
+    project: Project,
+    module: ModuleNames,
+    optimizer: ast.expr,
+    dtype: Dtype,
+    known: Facts = frozenset(),
+    *,
+    of_any: bool = False,
 ) -> SteppedWeights | None:
     """The weights or adapters of 16-bit ``dtype`` behind ``optimizer`` (a name, an attribute), where that is certain.
 
@@ -316,7 +200,7 @@ def stepped_weights(
     made = made_by[0].call
     until = optimizer if function_of(module, made) is function_of(module, optimizer) else None
     known = known if until is not None else frozenset(fact for fact in known if "." in fact[0])
-    return weights_of_optimizer(project, module, made, dtype, known, until, adapters=True)
+    return weights_of_optimizer(project, module, made, dtype, known, until, adapters=True, of_any=of_any)
 
 
 def weights_of_optimizer(
@@ -328,22 +212,15 @@ def weights_of_optimizer(
     until: ast.AST | None = None,
     *,
     adapters: bool = False,
+    of_any: bool = False,
 ) -> SteppedWeights | None:
     """The weights of 16-bit ``dtype`` whose parameters the call ``made`` gives to an optimizer, when all is certain.
 
-    ``adapters``: also where only adapters of that dtype are trained.
+    ``adapters``: also where only adapters of that dtype are trained. ``of_any``: see `models_of_optimizer`.
     """
     known |= guard_facts(module, made)
-    for model in models_of_optimizer(module, made, project):
+    for model in models_of_optimizer(module, made, project, of_any=of_any):
         half = half_weights(project, module, model, made, later=until or False, known=known) if model else None
         if half is not None and half.dtype == dtype and half.change is not None and half.adapted <= adapters:
             return SteppedWeights(module, made, half, half.change)
     return None
-
-
-def models_of_optimizer(module: ModuleNames, made: ast.Call, project: Project | None = None) -> list[ast.expr | None]:
-    """The models of ``torch.optim.X(model.parameters(), ...)``; None for what is not known."""
-    if not (module.qualified(made.func) or "").startswith("torch.optim."):
-        return []
-    given = made.args[:1] or [item.value for item in made.keywords if item.arg == "params"]
-    return models_of(module, given[0], project) if given else []

@@ -17,7 +17,8 @@ from ..trainers.reading.code_declarations import TORCH
 from ..trainers.reading.run_code import is_used
 from ..trainers.reading.run_members import Run
 from ..trainers.reading.runs import all_runs_of
-from .half_weights import half_weights, models_of_optimizer
+from .half_weights import half_weights
+from .optimized_models import models_of_optimizer
 
 ACCELERATE = "accelerate"
 OF_MIXED = {regime: dtype for dtype, regime in MIXED.items() if dtype in TRUE}

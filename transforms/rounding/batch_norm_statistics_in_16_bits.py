@@ -40,7 +40,7 @@ from collections.abc import Iterator
 
 from ...codemod.flow.classes import ProjectClass
 from ...codemod.flow.parts import all_parts
-from ...codemod.half.half_weights import models_of
+from ...codemod.half.optimized_models import models_of
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.python.creations import Creation, creations_of
 from ...codemod.python.functions import class_of

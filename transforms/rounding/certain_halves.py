@@ -13,7 +13,8 @@ from ...codemod.half.atom_places import atom_places, steps_can_run
 from ...codemod.half.half_classes import REGION_MAKERS
 from ...codemod.half.half_here import Half
 from ...codemod.half.half_runs import weights_in_half
-from ...codemod.half.half_weights import HalfWeights, models_of
+from ...codemod.half.half_weights import HalfWeights
+from ...codemod.half.optimized_models import models_of
 from ...codemod.purpose.decided import has_run
 from ...codemod.purpose.entered import way_inside
 from ...codemod.python.arguments import receiver_of

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ...codemod.half.half_weights import HalfWeights, half_weights, models_of
+from ...codemod.half.half_weights import HalfWeights, half_weights
 from ...codemod.half.launchers import is_held, says_held
+from ...codemod.half.optimized_models import models_of
 from ...codemod.half.weight_changes import AUTO
 from ...codemod.purpose.decided import has_run
 from ...codemod.purpose.files import is_test

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.half.half_weights import listed, models_of
+from ...codemod.half.optimized_models import listed, models_of
 from ...codemod.python.arguments import argument
 from ...codemod.python.bindings import names_given
 from ...codemod.python.names import ModuleNames, attribute_chain, resolve

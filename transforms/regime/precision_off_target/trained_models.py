@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.half.half_weights import models_of_optimizer, weights_of_optimizer
+from ....codemod.half.half_weights import weights_of_optimizer
+from ....codemod.half.optimized_models import models_of_optimizer
 from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames, last_name
 from ....codemod.python.paths import calls_of, function_of, position

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.half.half_weights import models_of
+from ....codemod.half.optimized_models import models_of
 from ....codemod.python.arguments import receiver_of
 from ....codemod.python.bindings import default_at, only_target, only_value
 from ....codemod.python.functions import called_function, class_of

@@ -39,7 +39,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.half.half_weights import models_of
+from ....codemod.half.optimized_models import models_of
 from ....codemod.model import Draft, Finding, Fix, Place, Rule
 from ....codemod.purpose.decided import decided
 from ....codemod.purpose.proved_reach import is_reached

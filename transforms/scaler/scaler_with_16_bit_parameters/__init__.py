@@ -34,6 +34,7 @@ as well, whether or not a launch line gives it: it never works.
 
 `.half()` on anything but the object whose parameters the optimizer gets (copies, EMA, teacher, VAE, inputs);
 parameters that are cast back to float32 or wrapped by an adapter afterwards; a scaler subclass of the project;
+optimizers of the project, and of packages where the call speaks of other precisions or copies (`master_weights=True`);
 patched `_unscale_grads_`; parts that are frozen, cast back, run without gradients, or read from elsewhere; launch
 lines that name DeepSpeed, FSDP or a configuration of accelerate, or pass on words that are not seen; pipelines that
 are not built from the live model, or after training.
@@ -44,11 +45,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.half.half_weights import SteppedWeights, models_of_optimizer, stepped_weights, weights_of_optimizer
+from ....codemod.half.half_weights import SteppedWeights, stepped_weights, weights_of_optimizer
 from ....codemod.half.launchers import is_held
+from ....codemod.half.optimized_models import models_of_optimizer
 from ....codemod.model import Edit, Finding, Fix, Place, Rule
+from ....codemod.purpose.decided import of_machine, settings_asked
 from ....codemod.purpose.given import may_be_on
 from ....codemod.python.callers import callers_of
+from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
 from ....codemod.python.options import options_read
 from ....codemod.python.paths import Facts, Guard, guard_facts, guards, position
@@ -76,16 +80,20 @@ def check(project: Project) -> Iterator[Finding]:
 
 def _read(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
-        if not _can_be_on(scaler) or scaler.kind != "direct" or scaler.uses_of("private"):
+        if not _can_be_on(project, scaler) or scaler.kind != "direct" or scaler.uses_of("private"):
             continue
         by_calls = steps_by_calls(project, scaler) if _is_one(project, scaler) and may_be_on(project, scaler) else ()
         for step in (*steps_of(scaler), *by_calls):
             for call in step.of("step")[:1]:
                 optimizer, known = step.optimizer(call), _known(step, call)
                 ways = [known, *(known | {fact} for fact in _offered(project, step) if _is_free(fact, known))]
-                found = (stepped_weights(project, step.module, optimizer, FP16, way) for way in ways if optimizer)
+                found = (
+                    stepped_weights(project, step.module, optimizer, FP16, way, of_any=True)
+                    for way in ways
+                    if optimizer
+                )
                 half = next((item for item in found if item is not None), None)
-                if half is not None and _enabled(scaler) <= guard_facts(half.change.module, half.change.node):
+                if half is not None and _flag(project, scaler) <= guard_facts(half.change.module, half.change.node):
                     yield _cast_model(scaler, step.module, call, half)
     for half, stated in prepared_weights(project):
         yield _finding(half, "accelerate steps it with a GradScaler (mixed_precision='fp16')", stated)
@@ -97,7 +105,7 @@ def _read(project: Project) -> Iterator[Finding]:
 
 def _offered(project: Project, step: ScalerStep) -> Iterator[tuple[str, bool]]:
     """The flags of the command line each of which alone casts something to float16 where a scaler is always on."""
-    for name in CASTS if not _enabled(step.scaler) else ():
+    for name in CASTS if not _flag(project, step.scaler) else ():
         for call in step.module.calls_inside.get((step.function, name), []):
             tests = [guard for guard in guards(step.module, call) if guard.leaving is None]
             flag = tests[0].test if len(tests) == 1 and tests[0].holds else None
@@ -116,11 +124,24 @@ def _is_one(project: Project, scaler: Scaler) -> bool:
     return not isinstance(function, FunctionNode) or len(callers_of(project, scaler.module, function).sites) == 1
 
 
-def _can_be_on(scaler: Scaler) -> bool:
-    """Whether the scaler is always on, or one flag switches it."""
+def _can_be_on(project: Project, scaler: Scaler) -> bool:
+    """Whether the scaler is always on, or on a GPU, or one flag switches it."""
     node = scaler.enabled_node
     flag = isinstance(node, ast.Name | ast.Attribute) or (isinstance(node, ast.Constant) and node.value is True)
-    return scaler.arguments is not None and (node is None or flag)
+    return scaler.arguments is not None and (node is None or flag or _is_of_machine(project, scaler))
+
+
+def _is_of_machine(project: Project, scaler: Scaler) -> bool:
+    """Whether the machine switches it, and a GPU switches it on: ``enabled=device.type == "cuda"``."""
+    node, module = scaler.enabled_node, scaler.module
+    given = conditions_in(project, module).given(node, True) if node is not None else ()
+    asked = [each for item in given for each in settings_asked(project, module, item)]
+    return bool(asked) and all(of_machine(project, module, each) for each in asked)
+
+
+def _flag(project: Project, scaler: Scaler) -> Facts:
+    """The same, where it is not the machine that gives the flag."""
+    return frozenset() if _is_of_machine(project, scaler) else _enabled(scaler)
 
 
 def _enabled(scaler: Scaler) -> Facts:

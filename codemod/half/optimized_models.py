@@ -1,0 +1,143 @@
+"""Which models an optimizer is given the parameters of."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from itertools import islice
+
+from ..python.arguments import receiver_of
+from ..python.functions import called_function, class_of
+from ..python.names import FunctionNode, ModuleNames, attribute_chain
+from ..source.project import Project
+
+MAX_MODELS = 200
+"""Groups of parameters that are followed in one optimizer."""
+MAX_HOPS = 12
+"""How many names and calls stand between an optimizer and the model whose parameters it is given."""
+SELECTING = ("list", "tuple", "filter", "iter", "chain")
+COPYING = ("16", "half", "mixed", "precision", "master", "scal", "copy", "deepspeed")
+"""Parts of calls of optimizers that may step copies of the parameters."""
+KEEPING_ITEMS = (*SELECTING, "requires_grad_")
+"""Calls that give back the very parameters that they are given."""
+
+
+def models_of_optimizer(
+    module: ModuleNames, made: ast.Call, project: Project | None = None, *, of_any: bool = False
+) -> list[ast.expr | None]:
+    """The models of ``torch.optim.X(model.parameters(), ...)``; None for what is not known.
+
+    ``of_any``: of the classes of other packages, too, unless they speak of copies in another precision.
+    """
+    name = module.qualified(made.func) or ""
+    of_package = of_any and project is not None and class_of(project, module, made.func) is None
+    is_plain = name.rpartition(".")[2][:1].isupper() and not any(word in ast.unparse(made).lower() for word in COPYING)
+    if not name.startswith("torch.optim.") and not (of_package and is_plain):
+        return []
+    given = made.args[:1] or [item.value for item in made.keywords if item.arg == "params"]
+    return models_of(module, given[0], project) if given else []
+
+
+def models_of(module: ModuleNames, parameters: ast.expr, project: Project | None = None) -> list[ast.expr | None]:
+    """The models whose parameters an optimizer (or an average) is given; None for what is not known.
+
+    With a project also through its functions that make groups of the parameters of a model that they are passed.
+    """
+    found = list(islice(_models_of(project, module, parameters, frozenset()), MAX_MODELS))
+    return found if 0 < len(found) < MAX_MODELS else [None]
+
+
+def _models_of(
+    project: Project | None, module: ModuleNames, node: ast.expr, above: frozenset[ast.expr]
+) -> Iterator[ast.expr | None]:
+    receiver = owner_of_parameters(node)
+    inner = _inside(module, node) if len(above) < MAX_HOPS else None
+    if receiver is not None:
+        yield receiver
+    elif inner is not None:  # a name that is made anew of itself, ``named = {... named.items() ...}``, adds nothing
+        for item in (item for item in inner if item not in above):
+            yield from _models_of(project, module, item, above | {node})
+    elif project is not None and isinstance(node, ast.Call) and len(above) < MAX_HOPS:
+        yield from _of_helper(project, module, node, above | {node})
+    else:
+        yield None
+
+
+def _of_helper(
+    project: Project, module: ModuleNames, call: ast.Call, above: frozenset[ast.expr]
+) -> Iterator[ast.expr | None]:
+    """``model`` of ``groups(model)``, whose function returns groups of its parameters, without rates of their own."""
+    target = called_function(project, module, call)
+    returned = target.module.returns_of(target.node) if target is not None else ()
+    if target is None or not returned:
+        yield None
+        return
+    arguments, found = target.arguments(call), list[ast.expr | None]()
+    for item in returned:
+        for model in _models_of(project, target.module, item.value, above) if item.value is not None else (None,):
+            bindings = target.scope.bindings.get(model.id, ()) if isinstance(model, ast.Name) else ()
+            passed = [each.kind for each in bindings] == ["parameter"]
+            found.append(arguments.get(model.id) if passed and isinstance(model, ast.Name) else None)
+    yield from found if not any(found) or not _says_rate(target.node) else [None]
+
+
+def _says_rate(function: FunctionNode) -> bool:
+    """Whether a function gives groups learning rates: ``{"params": p, "lr": 1e-5}``, ``dict(params=p, lr=rate)``."""
+    named = (item for item in ast.walk(function) if isinstance(item, ast.Constant | ast.keyword))
+    return any((item.value if isinstance(item, ast.Constant) else item.arg) == "lr" for item in named)
+
+
+def owner_of_parameters(node: ast.expr) -> ast.expr | None:
+    """``model`` of ``model.parameters()``."""
+    plain = isinstance(node, ast.Call) and not node.args and not node.keywords
+    return receiver_of(node, "parameters", "named_parameters") if plain else None
+
+
+def _inside(module: ModuleNames, node: ast.expr) -> list[ast.expr] | None:
+    """What a selection of parameters is taken from: ``filter(f, x)``, ``[p for p in x]``, ``{"params": x}``, a name."""
+    if isinstance(node, ast.Call):
+        held = receiver_of(node, "items", "values") if not node.args else None
+        if held is not None:
+            return [held]
+        name = (attribute_chain(node.func) or [""])[-1]
+        taken = node.args if name == "chain" else node.args[-1:]
+        return taken if name in SELECTING and taken and not node.keywords else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [node.left, node.right]
+    if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp) and len(node.generators) == 1:
+        return [node.generators[0].iter] if _keeps_items(node) else None
+    if isinstance(node, ast.Dict | ast.List | ast.Tuple):
+        return (_params(node) if isinstance(node, ast.Dict) else node.elts) or None
+    if isinstance(node, ast.IfExp):
+        return [node.body, node.orelse]
+    return listed(module, node) or None if isinstance(node, ast.Name) else None
+
+
+def _keeps_items(node: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> bool:
+    """Whether its items are the parameters themselves: ``p.detach().float()`` is another tensor."""
+    item = node.value if isinstance(node, ast.DictComp) else node.elt
+    parts = _params(item) if isinstance(item, ast.Dict) else [item]
+    calls = (call for part in parts for call in ast.walk(part) if isinstance(call, ast.Call))
+    return all((attribute_chain(call.func) or [""])[-1] in KEEPING_ITEMS for call in calls)
+
+
+def _params(node: ast.Dict) -> list[ast.expr]:
+    pairs = zip(node.keys, node.values, strict=True)
+    return [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == "params"]
+
+
+def listed(module: ModuleNames, node: ast.Name) -> list[ast.expr]:
+    """What a name of parameters stands for: its values, what a list is filled with, what a loop goes through."""
+    found, scope = list[ast.expr](), module.scope_of(node)
+    for binding in scope.lookup(node.id):
+        if binding.kind == "for" and isinstance(binding.node, ast.For):
+            found.append(binding.node.iter)
+        elif binding.kind == "assign" and binding.value is not None and getattr(binding.value, "elts", True):
+            found.append(binding.value)
+    for call in (call for name in ("append", "extend") for call in module.calls_by_name.get(name, [])):
+        lists = receiver_of(call)
+        chosen = (lists.body, lists.orelse) if isinstance(lists, ast.IfExp) else (lists,)
+        named = any(isinstance(item, ast.Name) and item.id == node.id for item in chosen)
+        if named and module.scope_of(call) is scope:
+            found += call.args[:1]
+    return found
