@@ -6,8 +6,9 @@ The call raises: `torch.autocast(dtype=...)` (`TypeError: ... missing 1 required
 `torch.device` where its `.type` is wanted (`ValueError: Expected `device_type` of type `str`, got: `<class
 'torch.device'>``), `torch.cuda.amp.autocast(device_type=...)` (`TypeError: ... unexpected keyword argument
 'device_type'`), a dtype or a switch in the place of another argument or as a string (`TypeError: set_autocast_dtype():
-argument 'dtype' (position 2) must be torch.dtype, not str`), and before PyTorch 2.4 a device with an index
-(`RuntimeError: User specified an unsupported autocast device_type 'cuda:0'`).
+argument 'dtype' (position 2) must be torch.dtype, not str`), a device for the old scaler, which takes it for the scale
+that it starts with (`torch.cuda.amp.GradScaler("cuda")`: `scale` raises TypeError), and before PyTorch 2.4 a device
+with an index (`RuntimeError: User specified an unsupported autocast device_type 'cuda:0'`).
 
 ## Why
 
@@ -32,7 +33,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Draft, Edit, Finding, Fix, Rule
-from ...codemod.proof.needs import Known
+from ...codemod.proof.needs import Known, Release
 from ...codemod.proof.proving import proved
 from ...codemod.purpose.files import is_test
 from ...codemod.python.bindings import reaching
@@ -47,9 +48,12 @@ from ...codemod.torch.devices import DeviceValue, devices_of
 from ...codemod.torch.dtype_values import scenarios_of
 from ...codemod.torch.dtypes import TORCH_DTYPES
 from ...codemod.torch.imported import dropped_import, torch_at
+from ...codemod.torch.scalers import Scaler, scalers
 
 INDEX_SINCE = "2.4"
 """The release of PyTorch from which ``autocast("cuda:0")`` is accepted."""
+SCALER_SINCE = "2.3"
+"""The release that has ``torch.amp.GradScaler``."""
 _OLD = ("torch.cuda.amp.", "torch.cpu.amp.")
 DEVICES = ("cuda", "cpu", "mps", "xpu", "npu", "hpu")
 _SWITCHES = {0: "False", 1: "True"}
@@ -59,6 +63,28 @@ def check(project: Project) -> Iterator[Finding]:
     for region in checked_autocasts(project):
         if not is_test(region.module.document.path):
             yield from (rule.found(*mistake) for mistake in mistakes(project, region))
+    for scaler in scalers(project):
+        scale = (scaler.arguments or {}).get("init_scale") if scaler.api.startswith(_OLD) else None
+        is_text = scale is not None and _is_text(project, scaler.module, scale)
+        if is_text and scaler.kind == "direct" and not is_test(scaler.module.path):
+            yield rule.found(*_device_for_old_scaler(project, scaler, scale is next(iter(scaler.call.args), None)))
+
+
+def _device_for_old_scaler(project: Project, scaler: Scaler, is_first: bool) -> Draft:
+    message = f"{scaler.api} takes the initial scale first, no device: the first scale() on CUDA raises TypeError"
+    edits = _of_new_api(scaler.module, scaler.call, "GradScaler")
+    since = Release("torch", SCALER_SINCE, scaler.module.path, "torch.amp.GradScaler")
+    fix = proved(project, "argument", "call torch.amp.GradScaler, which takes it", edits, since) if is_first else None
+    return Draft.at(scaler.module, scaler.call, message, fixes=(fix,))
+
+
+def _of_new_api(module: ModuleNames, call: ast.Call, name: str) -> list[Edit]:
+    """The edits that call the class of ``torch.amp`` instead."""
+    torch = torch_at(module, call)
+    edits: list[Edit] = [module.replace(call.func, f"{torch or 'torch'}.amp.{name}")]
+    if torch is None:
+        edits.append(module.add_import("import torch"))
+    return edits + dropped_import(module, call.func)
 
 
 def mistakes(project: Project, region: Autocast) -> Iterator[Draft]:
@@ -107,11 +133,7 @@ def _device_for_old_api(project: Project, region: Autocast, call: ast.Call) -> D
     message = f"{region.api} does not take device_type: this raises TypeError"
     if call.args:
         return Draft.at(region.module, call, message)
-    module, torch = region.module, torch_at(region.module, call)
-    edits: list[Edit] = [region.module.replace(region.reference, f"{torch or 'torch'}.amp.autocast")]
-    if torch is None:
-        edits.append(module.add_import("import torch"))
-    edits += dropped_import(module, region.reference)
+    edits = _of_new_api(region.module, call, "autocast")
     return Draft.at(
         region.module, call, message, fixes=(_fix(project, "call torch.amp.autocast, which takes it", *edits),)
     )

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ....codemod.model import Edit
-from ....codemod.python.names import Binding, ModuleNames, attribute_chain, modules_with
+from ....codemod.python.bindings import only_value
+from ....codemod.python.names import Binding, ModuleNames, attribute_chain, modules_with, string_of
 from ....codemod.releases.gates import guarding_try, is_gated
 from ....codemod.source.project import Project
 from .deprecated_uses import DEPRECATED, OLD_AUTOCAST, WORDS, Use
@@ -287,7 +288,9 @@ def respelled(use: Use, name: str) -> Iterator[Edit]:
     elif use.entry.kind == "custom":
         yield module.set_argument(call, "device_type", device)
     else:
-        yield module.insert_argument(call, 0, device)
+        first = call.args[0] if call.args and use.entry.kind == "GradScaler" else None
+        if first is None or string_of(only_value(module, first) or first) is None:  # else it is passed, by mistake
+            yield module.insert_argument(call, 0, device)
         if use.entry.kind == "autocast":
             yield from _named(use, call)
 
