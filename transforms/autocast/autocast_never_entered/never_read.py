@@ -55,11 +55,9 @@ def _only_name(autocast: Autocast) -> str | None:
 def _is_left_out(project: Project, autocast: Autocast, name: str) -> bool:
     """Whether no code can read the variable, and the training step beside it has no other way to 16 bits."""
     module, node = autocast.module, autocast.node
-    if name in module.name_loads or not calls_beside(module, node, "backward") or is_float32_island(project, autocast):
+    if name in module.name_loads or not calls_beside(module, node, "backward"):
         return False
-    if any(word in module.document.text for word in OTHER_WAYS) or _enters_others(project, module):
-        return False
-    if any(_may_cast(call) for each in CASTS for call in module.calls_by_name.get(each, ())):
+    if _enters_others(project, module) or not is_only_way(project, autocast):
         return False
     run_text = (call for each in READ_BY_NAME for call in module.calls_by_name.get(each, ()))
     if any(position(call) > position(node) or function_of(module, call) is not module.tree for call in run_text):
@@ -67,7 +65,17 @@ def _is_left_out(project: Project, autocast: Autocast, name: str) -> bool:
     is_global = isinstance(function_scope(module, node).node, ast.Module)
     if is_global and any(name in other.identifiers for other in importers_of(project, module)):
         return False
-    return not runs_without_gradients(autocast) and is_reached(project, module, node)
+    return is_reached(project, module, node)
+
+
+def is_only_way(project: Project, autocast: Autocast) -> bool:
+    """Whether an autocast lowers something in training, and its file has no way to 16 bits but autocast."""
+    module = autocast.module
+    if is_float32_island(project, autocast) or runs_without_gradients(autocast):
+        return False
+    if any(word in module.document.text for word in OTHER_WAYS):
+        return False
+    return not any(_may_cast(call) for each in CASTS for call in module.calls_by_name.get(each, ()))
 
 
 def _may_cast(call: ast.Call) -> bool:
