@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...codemod.half.optimized_models import listed, models_of
 from ...codemod.python.arguments import argument
-from ...codemod.python.bindings import names_given
+from ...codemod.python.bindings import names_given, values_at
 from ...codemod.python.names import ModuleNames, attribute_chain, resolve
 from ...codemod.source.project import Project
 
@@ -27,9 +27,21 @@ def schedules_of(module: ModuleNames, optimizer: ast.Call) -> Iterator[ast.Call]
     names = names_given(module.statement_of(optimizer))
     for call in module.calls:
         given = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "optimizer")]
-        named = any(isinstance(item, ast.Name | ast.Attribute) and ast.unparse(item) in names for item in given)
-        if named and _makes_schedule(call) and _is_near(module, optimizer, call):
+        named = [item for item in given if isinstance(item, ast.Name | ast.Attribute) and ast.unparse(item) in names]
+        if (
+            any(not _is_another(module, item, optimizer) for item in named)
+            and _makes_schedule(call)
+            and _is_near(module, optimizer, call)
+        ):
             yield call
+
+
+def _is_another(module: ModuleNames, node: ast.expr, optimizer: ast.Call) -> bool:
+    """Whether a name certainly stands for other optimizers where it is read."""
+    values = values_at(module, node) if isinstance(node, ast.Name) else []
+    others = [value for value in values if isinstance(value, ast.Call) and value is not optimizer]
+    made = all((module.qualified(value.func) or "").startswith("torch.optim.") for value in others)
+    return bool(values) and len(others) == len(values) and made
 
 
 def rates_set(module: ModuleNames, optimizer: ast.Call) -> Iterator[ast.expr]:
