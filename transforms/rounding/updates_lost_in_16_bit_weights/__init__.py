@@ -28,6 +28,9 @@ noise), float32 = 1:
 | 2e-5 | 0.90 | 0.72 | 0.17 |
 | 1e-5 | 0.94 | 0.83 | 0.26 |
 
+A model in float32 that is cast for each checkpoint and back (`model.half()`, `torch.save(...)`, `model.float()`) is
+rounded each time: what the weights have gained since, and is less than half of the distance of two numbers, is lost.
+
 ## Why
 
 An optimizer rounds the new weight to the dtype of the weight. bfloat16 has 8 significant bits: numbers around 0.02
@@ -86,6 +89,7 @@ from ..learning_rates import keeps_below, rates_set, schedules_of
 from ..optimizer_table import rows_of_trainer
 from ..stated_numbers import Stated, ends, options_in, rate_in
 from ..trained_half import HalfTraining, half_trainings, is_constant, is_run
+from .rounded_by_saves import rounded_by_saves
 
 WHOLE = {"full_bf16": BF16, "full_fp16": FP16}
 """kohya's switches that make the weights 16-bit that are trained."""
@@ -110,6 +114,8 @@ def check(project: Project) -> Iterator[Finding]:
         if loses_updates(rate.value, weights.dtype):
             message = _message(optimizer, weights, (rate,), "")
             yield rule.found(weights.place.saying(message), (rate.place,), _choices(weights))
+    for draft in rounded_by_saves(project):
+        yield rule.found(*draft)
 
 
 def _scheduled(project: Project, item: HalfOptimizer) -> str:
