@@ -6,15 +6,13 @@ import ast
 from dataclasses import replace
 
 from ..torch.dtypes import FP16, FP32
-from ..torch.tables.layers import LAYERS, Layer
+from ..torch.tables.layers import IN_FLOAT16, LAYERS, Layer
 from .frame import Autocasting, Frame
 from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, of_weights_only
 from .meetings import NodeValue, report_input
 
 NORM = "raises-narrow-weight"
 """What layers do that may have float32 weights for 16-bit input: all norms but RMSNorm."""
-IN_FLOAT16 = ("RNN", "LSTM", "GRU")
-"""cuDNN's layers: CUDA's autocast runs them in float16 in a bfloat16 region as well (seen on an H200, torch 2.11)."""
 
 
 def layer_forward(frame: Frame, node: ast.Call, name: str, module: Value, positional: list[NodeValue]) -> Value:

@@ -15,8 +15,8 @@ from ..source.project import Project
 from ..torch.dtypes import BF16, FP16
 from ..torch.machine_answers import machine_answers
 from ..torch.machine_tests import tells_of_bf16
+from ..trainers.reading.reach_of_runs import may_use
 from ..trainers.reading.stated_words import speaks, text_of
-from .still_says import may_use
 
 WORDS = {BF16: "bf16|bfloat16", FP16: "fp16|float16"}
 ABLE = "supported|supports?|available|capable|hw|hardware|test|check|require|requires|assert|ensure"

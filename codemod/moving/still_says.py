@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from ..model import Place
 from ..outcome import Declaration, Target
 from ..purpose.files import purpose_of
-from ..purpose.proved_reach import is_reached
 from ..python.names import ModuleNames, names_of
 from ..python.paths import guards, name_parts
 from ..source.project import Project
@@ -22,9 +21,8 @@ from ..torch.dtypes import HALVES, Dtype
 from ..trainers.reading.documented import DOCUMENTED
 from ..trainers.reading.launch_flags import truth_of
 from ..trainers.reading.left_open import ELSEWHERE
+from ..trainers.reading.reach_of_runs import may_use
 from ..trainers.reading.region_switches import ENABLED
-from ..trainers.reading.run_code import is_used
-from ..trainers.reading.runs import all_runs_of
 from ..trainers.reading.scopes import AUTO
 from ..trainers.reading.stated_casts import WIDENED
 from ..trainers.reading.stated_words import dtype_of as written_dtype
@@ -150,17 +148,6 @@ def _in_code(
             is_told = name in named and _block(module, node) not in chosen and _states(module, node, switches)
             if is_told and (module.path in built or may_use(project, paths[0], module, node)):
                 yield module.place(node, f"still says {name}: {_around(module, node)}")
-
-
-def may_use(project: Project, script: str, module: ModuleNames, node: ast.expr) -> bool:
-    """Whether a run uses a place of a module that it imports: by names, or by a registry or ``globals()[name]``, where
-    no run does so by names and it is not proved that none comes there.
-    """
-    if is_used(project, script, module.path, node.lineno):
-        return True
-    starts = {run.modules[0] for run in all_runs_of(project) if module.path in run.modules}
-    named = any(is_used(project, start, module.path, node.lineno) for start in sorted(starts))
-    return not named and is_reached(project, module, node)
 
 
 def _by_default(project: Project, module: ModuleNames, named: Collection[str]) -> Iterator[Place]:

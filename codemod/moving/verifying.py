@@ -15,6 +15,7 @@ from ..python.names import modules_at
 from ..source.documents import Document
 from ..source.project import Project
 from ..trainers.reading.code_declarations import TORCH
+from ..trainers.reading.reach_of_runs import may_use
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.run_code import is_used
 from ..trainers.reading.run_files import is_built_config, modules_imported_by_name
@@ -26,7 +27,7 @@ from .float16_weights import float16_weights
 from .left_behind import CODE, idle_scalers, is_cast_for_nobody, left_behind, scalers_left_on
 from .pairs import UNKNOWN, Pair, pairs_of
 from .scaler_reads import scaler_reads
-from .still_says import as_edited, may_use, shown_to_users, still_saying
+from .still_says import as_edited, shown_to_users, still_saying
 
 MOVE = "PF001"
 OVERFLOWS = "PF604"

@@ -53,3 +53,6 @@ def _layers() -> Iterator[Layer]:
 
 LAYERS: dict[str, Layer] = {each.name: each for each in _layers()}
 """Every known class by its name in torch.nn."""
+
+IN_FLOAT16 = ("RNN", "LSTM", "GRU")
+"""cuDNN's layers: CUDA's autocast runs them in float16 in a bfloat16 region as well (seen on an H200, torch 2.11)."""

@@ -29,7 +29,8 @@ Or the run has what does not fit the other dtype for certain: a dtype that the r
 old dtype alone, an array or an FFT of a tensor that may become bfloat16, positions counted in its dtype, `interpolate`
 where a torch before 2.1 is allowed, kernels of other packages (`torch_scatter`, `mmcv.ops`) or of a base configuration
 that is not seen, `cur_scale` and `fp16_enabled()` of DeepSpeed, a model or VAE that overflows in float16, a bfloat16
-checkpoint that transformers 5 loads as it is saved.
+checkpoint that transformers 5 loads as it is saved, `nn.LSTM`, `nn.GRU` and `nn.RNN`, which CUDA's autocast computes in
+float16 also where bfloat16 is asked for, then with nothing that scales the loss.
 
 Or a model computes with a package of which nothing is known (`from warpnorm import FusedNorm`); or, on the way to
 float16, the code differentiates or handles gradients past its trainer (`loss.backward()` beside an `Accelerator`,

@@ -23,6 +23,7 @@ from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, Dty
 from ....codemod.torch.tables.kernels import WORKS_SINCE
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.loads import Load, loads_in
+from ....codemod.trainers.reading.reach_of_runs import recurrent_layer
 from ....codemod.trainers.reading.run_code import is_used
 from .demanded_halves import overflowing
 from .half_kernels import used_by_runs
@@ -154,6 +155,9 @@ def _of_bf16(project: Project, module: ModuleNames, behind: tuple[ModuleNames, .
     late = next((name for item, name, call in calls if _is_of_model(project, behind, item, call)), "")
     if late and not is_newer_anyway(project, module, "torch", LATE_SINCE):
         yield Release("torch", LATE_SINCE, module.path, f"a bfloat16 kernel for {late}")
+    layer = recurrent_layer(project, module) if project.target == "bf16-mixed" else None
+    if layer is not None:
+        yield Known(False, f"{layer.path}:{layer.span.row} {layer.message}")
     for item in behind:
         array = array_of_steps(project, item) or array_of_trainers(project, item)
         if array is not None:

@@ -46,7 +46,8 @@ Runs that nothing chooses: an option, launch line or file that states another dt
 bfloat16 where there is no GPU, where the scaler switches itself off;
 benchmarks and tests; scalers whose `enabled=` or surrounding `if` asks for float16; float16 autocast (`autocast()`
 without a dtype on CUDA is float16); quantized or float16 paths; a switch for the scaler alone
-(`cfg.use_grad_scaler`); bf16 and fp16 regions in one step; a scaler with which nothing scales, unscales, steps or
+(`cfg.use_grad_scaler`); bf16 and fp16 regions in one step; a model with `nn.LSTM`, `nn.GRU` or `nn.RNN`, which cuDNN
+computes in float16 under any autocast; a scaler with which nothing scales, unscales, steps or
 updates (only saved, logged, or passed to `accelerator.prepare`); a scaler whose regime cannot be determined from the
 source; bfloat16 weights under float16 autocast where a profile says that the machine's PyTorch
 unscales bfloat16 gradients.
@@ -73,6 +74,7 @@ from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
 from ....codemod.torch.scaler_edits.needs_of_disabling import scaled_clips
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.weights import WeightChoice, weight_choice_of
+from ....codemod.trainers.reading.reach_of_runs import recurrent_layer
 from ..given_runs import steps_of_accelerate
 from . import bf16_weights, follow_weights
 
@@ -121,7 +123,7 @@ def _of_scaler(project: Project, scaler: Scaler) -> Iterator[Finding]:
         return
     regime = regime_of(project, scaler)
     if regime.verdict in ("always-bf16", "run-time") and regime.active:
-        if _is_chosen(project, scaler, regime):
+        if _is_chosen(project, scaler, regime) and recurrent_layer(project, scaler.module) is None:
             yield _under_autocast(project, scaler, regime)
     elif regime.active is None:
         yield from _with_weights(project, scaler, regime)
