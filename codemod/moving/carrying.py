@@ -21,6 +21,7 @@ from ..trainers.reading.followed import BY_MACHINE
 from ..trainers.reading.left_open import ELSEWHERE
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.stated_apex import FLOAT16_ALONE
+from ..trainers.reading.stated_casts import PARTS
 from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, may_stay_open, mixed_of, off_target, weights_apart
 from .asks_hardware import asks_for_hardware
@@ -333,6 +334,6 @@ def _asks_for_another(entry: RunEntry, target: Target) -> bool:
     if item.regime:
         is_region = item.framework == TORCH and item.regime == mixed_of(target)
         return item.regime != target.regime and not is_region and entry.status != "overridden"
-    if item.role != "compute" and item.condition:
+    if item.role != "compute" and item.condition not in ("", PARTS):
         return False  # ``if args.fp16_full_eval: model.half()``: of runs that ask for it
     return item.role in ("compute", "weights") and dtype_of(item) in other_halves(target)

@@ -24,7 +24,7 @@ from ..trainers.reading.left_open import ELSEWHERE
 from ..trainers.reading.reach_of_runs import may_use
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.scopes import AUTO
-from ..trainers.reading.stated_casts import WIDENED
+from ..trainers.reading.stated_casts import PARTS, WIDENED
 from ..trainers.reading.stated_words import dtype_of as written_dtype
 from ..trainers.reading.stated_words import speaks, text_of
 from .left_behind import CODE, SECTION, TRUTH, dtype_of, named_by, other_halves, section_dtype
@@ -116,7 +116,7 @@ def _is_explained(item: Declaration, is_left: bool) -> bool:
     is_section = item.key.endswith(SECTION)
     is_passed = is_section and item.path.endswith(CODE) and item.value.lower() not in (*TRUTH, ELSEWHERE)
     return (
-        (bool(item.condition) and not is_left)
+        (item.condition not in ("", PARTS) and not is_left)
         or item.condition == WIDENED
         or item.role in EXPLAINED
         or (" " in item.value and not is_section)

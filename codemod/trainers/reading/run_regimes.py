@@ -18,7 +18,7 @@ from .programs_started import is_program, uses_step_of
 from .run_members import Run
 from .run_settings import OF_WEIGHTS, files_that_switch_on, off_by, regime_of_settings
 from .scopes import Scope, TextOrigin
-from .stated_casts import ASIDE
+from .stated_casts import ASIDE, PARTS
 
 IDLE = (None, "false", "null", "no", "auto")
 """Values of settings that leave it to others what is computed in."""
@@ -121,6 +121,8 @@ def _is_left_out(item: Declaration, items: Sequence[Declaration]) -> bool:
 
 def _dtype(item: Declaration, constants: Mapping[str, str]) -> Dtype | None:
     """The dtype of weights: as it stands there, as the variable there is set, or as the switch there is called."""
+    if item.condition == PARTS:
+        return None
     value = constants.get(item.value, item.value)
     named = as_dtype(item.key.partition("(")[2].removesuffix("=)") if value == "true" else value)
     return named if isinstance(named, Dtype) else None

@@ -12,8 +12,9 @@ from dataclasses import replace
 from ...model import Span
 from ...outcome import Declaration
 from ...purpose.files import words_of
+from ...python.arguments import receiver_of
 from ...python.exits import blocks_of
-from ...python.names import FunctionNode, ModuleNames, attribute_chain
+from ...python.names import FunctionNode, ModuleNames, attribute_chain, root_name
 from ...python.paths import guards, name_parts
 from ...python.scopes import is_off
 from ...source.project import Project
@@ -40,6 +41,10 @@ NOT_TRAINED = "not trained"
 """The condition of the dtype of a model beside the trained one."""
 WIDENED = "cast to float32 there"
 """The condition of the dtype of a load whose weights are float32 before anything uses them."""
+PARTS = "some parts of a model"
+"""The condition of a cast in a loop over a model's parts that takes some of them: of the others it says nothing."""
+WALKS = ("parameters", "named_parameters", "modules", "named_modules", "children", "named_children")
+"""Methods that go through the parts of a model."""
 ASIDE = (NOT_TRAINED, WIDENED)
 """Conditions of dtypes that decide nothing of what a run computes in."""
 REFERENCE = frozenset({"ref", "reference", "teacher", "frozen"})
@@ -53,9 +58,32 @@ def stated_casts(project: Project, module: ModuleNames) -> Iterator[Declaration]
             value = _cast_to(project, module, call)
             if value is not None and isinstance(call.func, ast.Attribute):
                 key = f"{text_of(call.func.value)}.{name}()"
-                role = "weights" if is_model(call.func.value) else "cast"
+                over = _walk_over_parts(module, call)
+                role = "weights" if over is not None or is_model(call.func.value) else "cast"
                 told = Declaration(module.document.path, _span(module, call), "torch", key, role, value)
-                yield replace(told, condition=condition_of(module, call) or frozen(module, call.func.value))
+                some = PARTS if over is not None and _is_of_some(module, call, over) else ""
+                yield replace(told, condition=condition_of(module, call) or frozen(module, call.func.value) or some)
+
+
+def _walk_over_parts(module: ModuleNames, call: ast.Call) -> ast.AST | None:
+    """The loop over the parts of a model, or the function that ``apply`` runs on each, that casts what it goes through.
+
+    ``for m in model.modules(): m.half()``, ``model.apply(lambda m: m.half())``.
+    """
+    cast = root_name(call.func)
+    for item in module.ancestors(call):
+        if isinstance(item, ast.For) and cast in {getattr(node, "id", "") for node in ast.walk(item.target)}:
+            return item if receiver_of(item.iter, *WALKS) is not None else None
+        if isinstance(item, ast.Lambda | FunctionNode):
+            applied = [node for each in module.calls_by_name.get("apply", ()) for node in each.args[:1]]
+            is_own = any(node is item or getattr(node, "id", "") == getattr(item, "name", None) for node in applied)
+            return item if is_own and cast in {each.arg for each in item.args.args} else None
+    return None
+
+
+def _is_of_some(module: ModuleNames, call: ast.Call, walk: ast.AST) -> bool:
+    """Whether something decides which parts are cast: ``if isinstance(m, nn.Embedding): m.half()``."""
+    return any(walk in module.ancestors(item) for item in module.ancestors(call) if isinstance(item, ast.If | ast.IfExp))
 
 
 def stated_tensors(module: ModuleNames, call: ast.Call) -> Iterator[Declaration]:
