@@ -55,6 +55,8 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
     if halves:
         return halves[0] if len(stated) == 1 else "unknown"
     others = [item for item in items if item.role in SAID and item.role != "weights"]
+    feeding = ", ".join(item.feeds for item in others)  # a place that is given what a setting says adds nothing
+    weights = [item for item in weights if f" ({item.path}:{item.span.row})" not in feeding]
     said = [item for item in (*weights, *others) if item.role != "island" or item.regime]
     said = [item for item in said if item.condition not in ASIDE and item.value not in UNSET]
     return "fp32" if said and all(map(_is_off, said)) else "unknown"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.half.half_weights import weights_of_optimizer
+from ....codemod.half.half_weights import models_of_optimizer, weights_of_optimizer
 from ....codemod.half.optimized_models import models_of_optimizer
+from ....codemod.outcome import Declaration
 from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames, last_name
 from ....codemod.python.paths import calls_of, function_of, position
 from ....codemod.source.project import Project
 from ....codemod.torch.api import WEIGHT_CASTS
 from ....codemod.torch.autocast import Autocast, autocasts_in
-from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.torch.dtypes import BF16, FP16, FP32, Dtype, as_dtype
+from ....codemod.trainers.reading.followed import followed_declarations
 from ....codemod.trainers.writing.moves import Move
 from .half_kernels import half_only_kernel
 from .loaded_weights import SETTERS
@@ -90,6 +92,12 @@ def _float32_weights(project: Project, module: ModuleNames, made: ast.Call) -> I
     name = ast.unparse(model)
     place = module.place(made, "the optimizer gets its parameters here")
     message = f"{name} is trained in the weights it is made with; bf16-true keeps them in bfloat16"
+    setting = _setting_of_load(project, module, model)
+    if setting is not None:
+        message = f"{name} is trained in {FP32.name} weights, as {setting.key} says; bf16-true keeps them in bfloat16"
+        message += f": set it to {BF16.name}, and cast the inputs with it"
+        yield Move(setting.path, setting.span, message, evidence=(place,))
+        return
     moved = [call for call in _moved(module, made, name) if not _names_dtype(call)]
     regions = [item for item in training_regions(project) if item.module is module]
     if len(moved) != 1 or not regions or half_only_kernel(project, module) is not None:
@@ -102,6 +110,15 @@ def _float32_weights(project: Project, module: ModuleNames, made: ast.Call) -> I
     where = f"{document.path}:{used.lineno}" if used is not None else ""
     unproved = f"{where} uses {name} where no region is sure to cast its inputs" if used is not None else ""
     yield Move(document.path, document.span(moved[0]), message, effect, edits, (place,), unproved)
+
+
+def _setting_of_load(project: Project, module: ModuleNames, model: ast.expr) -> Declaration | None:
+    """The setting that says float32 where the model is loaded or cast: ``dtype=DTYPES[cfg.torch_dtype]``."""
+    spans = [module.document.span(item.node) for item in module.bindings_of(model) if isinstance(item.node, ast.stmt)]
+    rows = {row for span in spans for row in range(span.row, span.end_row + 1)}
+    ends = tuple(f" ({module.document.path}:{row})" for row in rows)
+    fed = (item for item in followed_declarations(project) if ends and item.feeds.endswith(ends))
+    return next((item for item in fed if as_dtype(item.value.strip("'\"")) == FP32), None)
 
 
 def _used_outside(project: Project, module: ModuleNames, name: str) -> ast.expr | None:
