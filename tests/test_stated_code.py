@@ -103,6 +103,18 @@ STATED = {
         "def f(cmd, bf16):\n    if bf16:\n        cmd.append('--bf16')",
         ("--bf16", "flag", "true"),
     ),
+    "command line that grows by a flag and its word": (
+        "import sys\nsys.argv.append('--torch_dtype')\nsys.argv.append('bfloat16')",
+        ("--torch_dtype", "flag", "bfloat16"),
+    ),
+    "switch before another word": (
+        "import sys\nsys.argv.append('--bf16')\nsys.argv.append('out.txt')",
+        ("--bf16", "flag", "true"),
+    ),
+    "command line that is extended": (
+        "import sys\nsys.argv.extend(['--torch_dtype', 'bfloat16'])",
+        ("--torch_dtype", "flag", "bfloat16"),
+    ),
     "word for float32 by default": ('def f(precision="fp32"): ...', ("precision", "parameter", "fp32")),
     "cast of a pipeline": (
         "import torch\ndef f(pipe):\n    pipe.to(torch_dtype=torch.float16)",

@@ -13,7 +13,8 @@ from ...purpose.files import is_test
 from ...purpose.steps import carries_nothing_back, validates
 from ...purpose.training import training_modules
 from ...python.arguments import receiver_of
-from ...python.names import ModuleNames, modules_with
+from ...python.exits import blocks_of
+from ...python.names import ModuleNames, modules_with, string_of
 from ...python.options import speaking_options
 from ...python.precision_words import CHOOSING
 from ...source.project import Project
@@ -192,7 +193,9 @@ def _told(module: ModuleNames, node: ast.expr, text: str) -> Iterator[Declaratio
     filled = alone or isinstance(node, ast.JoinedStr)
     if alone and "/" not in text and isinstance(parent, ast.List | ast.Tuple):
         words = [*words, *_following(parent, node)]
-    elif (alone and receiver_of(parent, "append") is None) or _is_asked(parent) or not _is_command(words):
+    elif alone and isinstance(parent, ast.Call) and receiver_of(parent, "append") is not None:
+        words = [*words, *_appended_next(module, parent)]
+    elif alone or _is_asked(parent) or not _is_command(words):
         return
     for flag, value in _flags(words, filled):
         yield Declaration(module.document.path, module.document.span(node), "torch", flag, "flag", value)
@@ -224,6 +227,18 @@ def _following(holder: ast.List | ast.Tuple, node: ast.expr) -> list[str]:
     if isinstance(item, ast.Constant):
         return [str(item.value)]
     return [] if item is None else [f"{{{ast.unparse(item)}}}"]
+
+
+def _appended_next(module: ModuleNames, call: ast.Call) -> list[str]:
+    """The word for a precision that the next statement puts behind a flag: ``argv.append("--dtype")``, then another."""
+    statement = module.statement_of(call)
+    block = next((item for item in blocks_of(module.parents[statement]) if statement in item), [])
+    for below in block[block.index(statement) + 1 :][:1] if block else ():
+        other = below.value if isinstance(below, ast.Expr) else None
+        is_same = isinstance(other, ast.Call) and ast.unparse(other.func) == ast.unparse(call.func)
+        word = string_of(other.args[0]) if isinstance(other, ast.Call) and is_same and other.args else None
+        return [word] if word is not None and is_precision_word(word) else []
+    return []
 
 
 def _joined(node: ast.JoinedStr) -> str:
