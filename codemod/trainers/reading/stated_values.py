@@ -85,6 +85,8 @@ def _assigned(module: ModuleNames, statement: ast.Assign | ast.AnnAssign) -> Ite
 
 def _assigned_value(module: ModuleNames, target: ast.expr, name: str, node: ast.expr) -> str | None:
     is_variable = isinstance(target, ast.Name)
+    if _passes_switch(module, name, node):
+        return None
     switch = is_switch(name) and (not is_variable or _is_top(module, target))
     if not speaks(name) and not (is_variable and writes_dtype(module, node)):
         return None
@@ -135,6 +137,8 @@ def _called(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[D
     loads = called in LOADERS
     for keyword in call.keywords:
         if keyword.arg and speaks(keyword.arg) and not (loads and keyword.arg in LOAD_KEYS):
+            if _passes_switch(module, keyword.arg, keyword.value):
+                continue
             switch = is_switch(keyword.arg)
             if says_half(module, keyword.value, switch=switch):
                 value = stated_by(module, keyword.value, switch=switch) or ""
@@ -142,6 +146,12 @@ def _called(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[D
                 yield _told(module, keyword.value, f"{called}({keyword.arg}=)", role, value)
             elif keyword.arg in COMPUTE_KEYS or _asks(keyword) or (called == "dict" and _is_splatted(module, call)):
                 yield _told(module, keyword.value, f"{called}({keyword.arg}=)", "argument", text_of(keyword.value))
+
+
+def _passes_switch(module: ModuleNames, name: str, node: ast.expr) -> bool:
+    """``fp16=CONFIG.fp16``: a switch that stands under its own name is no member of an enumeration of dtypes."""
+    is_plain = is_switch(name) and not may_be_word(name) and isinstance(node, ast.Attribute)
+    return is_plain and not (module.qualified(node) or "").startswith("torch.")
 
 
 def gives_tensor(project: Project, module: ModuleNames, call: ast.Call) -> bool:
