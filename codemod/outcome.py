@@ -30,6 +30,14 @@ class Declaration:
     feeds: str = ""
     """Where the value acts and how it comes there, for what is followed; empty for the others."""
 
+    @property
+    def said(self) -> str:
+        """What it says, in words: ``bf16 is true``; where a cast names its dtype (``model.half()``) only that."""
+        if self.role in ("weights", "cast") and self.key.endswith(".to()"):
+            return f"{self.key[:-1]}{self.value})"
+        is_named = self.key.endswith((".half()", ".bfloat16()", ".float()")) or self.key == self.value.strip("'\"")
+        return self.key if is_named else f"{self.key} is {self.value}"
+
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:

@@ -305,7 +305,7 @@ def test_what_only_the_edits_write_is_not_said_to_be_there_still(tmp_path: Path)
     (change,) = report.changes
     assert b"model(x).to(dtype=torch.float16)" in change.after
     said = [place.message for each in report.moves for place in each.still]
-    assert "says float16 after the edits: model(x).to() is float16" in said
+    assert "says float16 after the edits: model(x).to(float16)" in said
     assert any(text.startswith("still says float16: ones") for text in said)
 
 

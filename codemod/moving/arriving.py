@@ -74,7 +74,7 @@ def off_target(run: RunReport, target: Target) -> Iterator[Place]:
             yield Place(stays.path, stays.span, f"beside the edits this stays {stays.regime}: {stays.key}")
             return
     for item in winning:
-        yield Place(item.path, item.span, f"{said}: {item.key} is {item.value}")
+        yield Place(item.path, item.span, f"{said}: {item.said}")
     if not winning:
         place = next((entry.declaration for entry in run.entries), None)
         if place is not None:

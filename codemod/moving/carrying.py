@@ -17,7 +17,7 @@ from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype, as_dtype
 from ..trainers.framework import FAMILIES
 from ..trainers.reading.code_declarations import TORCH
-from ..trainers.reading.followed import BY_MACHINE
+from ..trainers.reading.followed import BY_MACHINE, regimes_given
 from ..trainers.reading.left_open import ELSEWHERE
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.stated_apex import FLOAT16_ALONE
@@ -232,6 +232,8 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
     if not _is_listed(each, row):
         loose = loose_entries(each.pair, target)
         return replace(row, state=MoveState.LOOSE, why=(), still=loose) if loose else row
+    if row.state is MoveState.APART and _follows_setting(project, after, each, target):
+        return replace(row, after=target.regime, state=MoveState.MOVED)
     if not row.is_left and row.state not in (MoveState.MOVED, MoveState.UNSTATED):
         return row
     net = still_saying(after, each.pair, target, *modules_and_built(project, run), is_left=row.is_left)
@@ -250,6 +252,13 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
     known |= {(item.path, at) for item in each.left for at in range(item.span.row, item.span.end_row + 1)}
     known |= {(place.path, place.span.row) for item in each.left for place in item.evidence}
     return replace(row, still=tuple(place for place in still if (place.path, place.span.row) not in known))
+
+
+def _follows_setting(project: Project, after: Project, each: Verdict, target: Target) -> bool:
+    """Whether code that trains nothing is at the target as well, since a setting has moved that all of it reads."""
+    path, regions = each.pair.before.path, (item for item in each.pair.declared if item.role == "compute")
+    is_given = all(item.condition or item.feeds for item in regions)
+    return is_given and regimes_given(project, path) != regimes_given(after, path) == {target.regime}
 
 
 def _start(run: RunReport, target: Target) -> Place:
@@ -302,7 +311,7 @@ def _stated(each: Verdict, target: Target) -> list[Place]:
         found = found or [item for item in told if others and each.pair.is_run and _is_not_followed(item)]
     alike = {(item.key, item.value) if BY_MACHINE in item.value else item: item for item in reversed(found)}
     kept = (item for item in found if item in alike.values())  # each test of the machine once
-    return [Place(item.path, item.span, f"{item.key} is {item.value}: {_reason(item)}") for item in kept]
+    return [Place(item.path, item.span, f"{item.said}: {_reason(item)}") for item in kept]
 
 
 def _is_not_followed(item: Declaration) -> bool:

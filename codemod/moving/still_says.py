@@ -89,7 +89,7 @@ def other_regions(pair: Pair, regimes: Collection[str]) -> Iterator[Place]:
     for item in (entry.declaration for entry in pair.entries if entry.status != "overridden"):
         if item.role == "compute" and item.regime not in ("", *regimes) and not purpose_of(item.path).is_left_alone:
             under = f", {item.condition}" if item.condition else ""
-            yield Place(item.path, item.span, f"still says {item.regime}: {item.key} is {item.value}{under}")
+            yield Place(item.path, item.span, f"still says {item.regime}: {item.said}{under}")
 
 
 def loose_entries(pair: Pair, target: Target) -> tuple[Place, ...]:
@@ -127,7 +127,7 @@ def _is_explained(item: Declaration, is_left: bool) -> bool:
 def _told(item: Declaration) -> Place:
     named = named_by(item)
     said = named.name if isinstance(named, Dtype) else item.value
-    return Place(item.path, item.span, f"still says {said}: {item.key} is {item.value}")
+    return Place(item.path, item.span, f"still says {said}: {item.said}")
 
 
 def _in_code(

@@ -81,8 +81,8 @@ def _rows(moves: Sequence[RunMove], where: Where) -> Iterator[OutputLine]:
         alike = sum(other.why == each.why for other in moves)
         if each.why and alike > 1:
             yield ((f"    all {alike} of them:", "note"),)
-        for place in each.why:
-            yield ((printable(f"    {where(place.path, place.span.row)} {place.message}"), "note"),)
+        for line in dict.fromkeys(f"    {where(place.path, place.span.row)} {place.message}" for place in each.why):
+            yield ((printable(line), "note"),)
 
 
 def _grouped(moves: Sequence[RunMove]) -> list[RunMove]:
@@ -136,5 +136,5 @@ def _count(moves: Sequence[RunMove], target: str) -> OutputLine:
 
 def cells_of(each: RunMove, where: Where) -> tuple[str, ...]:
     """A row for tables of other kinds: where, run, before, after, what became of it, why."""
-    why = "; ".join(f"{where(place.path, place.span.row)} {place.message}" for place in each.why)
+    why = "; ".join(dict.fromkeys(f"{where(place.path, place.span.row)} {place.message}" for place in each.why))
     return where(each.path, each.row), each.title, each.before, each.after, WORDS[each.state][0], why

@@ -85,6 +85,11 @@ def acts_in(project: Project, item: Declaration, modules: Collection[str]) -> bo
     return not ways or any(not module or module in modules for module, _ in ways)
 
 
+def regimes_given(project: Project, path: str) -> frozenset[str]:
+    """What the places ask for that the code of one module has its precision from."""
+    return frozenset(item.regime for module, item in project.fact(_by_module) if module == path and item.regime)
+
+
 def _ways(project: Project) -> Mapping[tuple[str, object], Sequence[tuple[str, Declaration]]]:
     found: dict[tuple[str, object], list[tuple[str, Declaration]]] = {}
     for module, item in project.fact(_by_module):

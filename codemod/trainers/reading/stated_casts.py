@@ -14,7 +14,7 @@ from ...outcome import Declaration
 from ...purpose.files import words_of
 from ...python.arguments import receiver_of
 from ...python.exits import blocks_of
-from ...python.names import FunctionNode, ModuleNames, attribute_chain, root_name
+from ...python.names import FunctionNode, ModuleNames, attribute_chain, last_name, root_name
 from ...python.paths import guards, name_parts
 from ...python.scopes import is_off
 from ...source.project import Project
@@ -88,7 +88,7 @@ def _is_of_some(module: ModuleNames, call: ast.Call, walk: ast.AST) -> bool:
 
 def stated_tensors(module: ModuleNames, call: ast.Call) -> Iterator[Declaration]:
     """The 16-bit dtype that a call of torch is asked for: ``torch.zeros(2, dtype=torch.half)``, ``x.new_ones(...)``."""
-    called = text_of(call.func).rpartition(".")[2]
+    called = last_name(call.func)
     given = [(f"{called}({item.arg}=)", item.value) for item in call.keywords if item.arg]
     given += [(f"{called}()", node) for node in (*call.args, call.func)]
     for key, node in given if called not in CASTS else ():
