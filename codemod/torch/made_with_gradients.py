@@ -16,6 +16,8 @@ from .autocast import is_without_gradients
 
 MAX_READERS = 20
 """How many later statements that read a variable are followed: a loss is made near its region."""
+MAX_BINDINGS = 20
+"""A name that is given more values than that is taken to hold what it is asked about."""
 CUTS = ("detach", "item", "tolist", "numpy")
 """Methods behind which no gradient flows back."""
 
@@ -33,10 +35,12 @@ class Made:
         """Whether a variable has such a value where it is read: nothing gave it another one since."""
         if not isinstance(node, ast.Name) or node.id not in self.names:
             return False
-        bound = [(item, self._gives(module, item.node)) for item in module.scope_of(node).lookup(node.id)]
-        replacing = [item for item, is_made in bound if is_made or item.kind != "augmented"]
-        seen = reaching(module, replacing, node)
-        return node.id in self.filled or any(is_made for item, is_made in bound if item in seen)
+        bindings = module.scope_of(node).lookup(node.id)
+        if node.id in self.filled or len(bindings) > MAX_BINDINGS:
+            return True
+        made = {item for item in bindings if self._gives(module, item.node)}
+        replacing = [item for item in bindings if item in made or item.kind != "augmented"]
+        return not made.isdisjoint(reaching(module, replacing, node))
 
     def _gives(self, module: ModuleNames, node: ast.AST) -> bool:
         around = (node, *module.ancestors(node))
