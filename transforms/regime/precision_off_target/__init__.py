@@ -36,8 +36,8 @@ Or a model computes with a package of which nothing is known (`from warpnorm imp
 float16, the code differentiates or handles gradients past its trainer (`loss.backward()` beside an `Accelerator`,
 `torch.autograd.grad`, a clip in `on_after_backward`), or multiplies by a number above 65504; or, on the way to float32,
 weights are loaded as they are saved (`torch_dtype="auto"`, `load_in_4bit=True`), a test of the device picks 16 bits for
-them, the variable of the region's dtype is theirs as well, NumPy makes arrays in float16, or a launch line asks for
-flash attention.
+them, the variable of the region's dtype is theirs as well, NumPy makes arrays in float16, or a launch line, or a
+file that the run loads, asks for flash attention.
 
 Or a test of precision decides whether the code around a region is called (`Mixed if cfg.amp else Plain`), nothing here
 sets the option around it, evaluation in between casts with `half()`, a script tests the variable that is passed

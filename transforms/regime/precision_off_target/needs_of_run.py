@@ -21,10 +21,15 @@ from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts
 from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, Dtype
 from ....codemod.torch.tables.kernels import WORKS_SINCE
+from ....codemod.trainers.reading.configs import config_files
 from ....codemod.trainers.reading.declarations import scopes_of
+from ....codemod.trainers.reading.loaded_files import is_only_composed, loaders_of
 from ....codemod.trainers.reading.loads import Load, loads_in
+from ....codemod.trainers.reading.program_files import words_of_script
 from ....codemod.trainers.reading.reach_of_runs import recurrent_layer
 from ....codemod.trainers.reading.run_code import is_used
+from ....codemod.trainers.reading.run_files import composed_files
+from ....codemod.trainers.reading.runs import all_runs_of
 from .demanded_halves import overflowing
 from .half_kernels import used_by_runs
 from .needs_of_gradients import gradients_by_hand
@@ -80,12 +85,22 @@ def needs_of_run(project: Project, module: ModuleNames) -> tuple[Need, ...]:
         *(_of_deepspeed(behind, wanted) if wanted in (BF16, FP32) else ()),
         *_of_tests(project, module, wanted),
         *(_of_evaluations(project, module) if wanted != FP16 else ()),
-        *((*_of_attention(behind), *_of_checkpoints(project, behind), *_of_arrays(project)) if wanted == FP32 else ()),
+        *(
+            (*_of_attention(project, behind), *_of_checkpoints(project, behind), *_of_arrays(project))
+            if wanted == FP32
+            else ()
+        ),
     )
 
 
-def _of_attention(behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
-    """Attention kernels that raise in float32."""
+def _of_attention(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
+    """Attention kernels that raise in float32, asked for by code or by the files that it loads."""
+    for config in config_files(project, (FLASH,)):
+        found = next((item for item in config.text.entries if item.value == FLASH), None)
+        if found is not None and _is_read(project, behind, config.document.path):
+            where = f"{config.document.path}:{config.span(found).row}"
+            yield Known(False, f"{where} asks for flash attention, which takes 16-bit numbers only")
+            break
     for item in behind:
         imported = next((each.node for each in item.imports if (each.qualified or "").startswith(FLASH_PACKAGES)), None)
         asked = (node for node in item.of_type(ast.Constant) if node.value == FLASH)
@@ -95,6 +110,17 @@ def _of_attention(behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
                 line = getattr(node, "lineno", 1)
                 yield Known(False, f"{item.path}:{line} flash attention takes 16-bit numbers only")
                 break
+
+
+def _is_read(project: Project, behind: tuple[ModuleNames, ...], path: str) -> bool:
+    """Whether these modules load a file; of what Hydra may compose only what it does, alone or for a launch line."""
+    if loaders_of(project, path).isdisjoint(item.path for item in behind):
+        return False
+    runs = [run for run in all_runs_of(project) if run.command is not None and run.modules]
+    lines = [(item, run.command) for item in behind for run in runs if run.modules[0] == item.path]
+    asked = [*((item, ()) for item in behind), *((item, words_of_script(line)) for item, line in lines if line)]
+    composed = (file.path for item, words in asked for file in composed_files(project, item, words))
+    return not is_only_composed(project, path) or path in composed
 
 
 def _of_checkpoints(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
