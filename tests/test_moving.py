@@ -1040,6 +1040,7 @@ def test_paths_and_searches_with_the_old_word_are_told(tmp_path: Path) -> None:
     _, runs = moved(tmp_path, all_rules(), {"train.py": BUILDS_A_PATH, "ci.sh": lines, **REQUIRED})
     assert runs["ci.sh"].state is MoveState.MOVED
     assert [(place.path, place.span.row, place.message) for place in runs["ci.sh"].still] == [
+        ("ci.sh", 1, "still says float16 in words: fp16 is faster"),
         ("ci.sh", 3, "still says fp16: grep 'precision: fp16' log"),
         ("ci.sh", 4, "still says fp16: test -f runs/fp16/net.pt"),
         ("train.py", 8, "still says fp16: 'runs/fp16/net.pt'"),

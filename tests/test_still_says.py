@@ -421,3 +421,42 @@ def test_remarks_that_the_edits_make_false_are_told(tmp_path: Path) -> None:
     assert runs["run.sh"].state is MoveState.MOVED
     told = sorted((place.path, place.span.row) for place in runs["run.sh"].still)
     assert told == [("run.sh", 4), ("run.sh", 6), ("run.sh", 8)]
+
+
+BESIDE = """
+from accelerate import Accelerator
+import torch
+
+accelerator = Accelerator(mixed_precision="fp16")  # 保持FP16精度
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = accelerator.prepare(model, optimizer)
+accelerator.backward(model(torch.ones(1, 8, device=accelerator.device)).sum())
+optimizer.step()
+"""
+
+
+def test_a_remark_on_the_edited_line_is_told_in_any_script(tmp_path: Path) -> None:
+    _, runs = moved(tmp_path, all_rules(), {"train.py": BESIDE.lstrip(), "requirements.txt": PINS})
+    (run,) = runs.values()
+    assert run.state is MoveState.MOVED
+    assert [place.message for place in run.still] == ["still says float16 in words: 保持FP16精度"]
+
+
+LAUNCHER = """
+if [ -z "${ARGS:-}" ]; then
+    ARGS="bf16=true fp16=false"
+fi
+llamafactory-cli train train.yaml output_dir=out $ARGS
+cat > ds.json <<EOF
+{"fp16": {"enabled": true}, "bf16": {"enabled": false}, "zero_optimization": {"stage": 2}}
+EOF
+"""
+
+
+def test_a_setting_that_the_edits_switch_off_says_nothing(tmp_path: Path) -> None:
+    recipe = "stage: sft\nfinetuning_type: full\ntemplate: qwen3\nbf16: true\n"
+    files = {"run.sh": LAUNCHER.lstrip(), "train.yaml": recipe, "requirements.txt": "llamafactory\n"}
+    report, _ = moved(tmp_path, all_rules(), files, "fp32", unsafe=True)
+    assert {run.state for run in report.moves} == {MoveState.MOVED}
+    assert not [place for run in report.moves for place in run.still]

@@ -25,7 +25,7 @@ from .still_says import MAX_PLACES
 COMMENT = re.compile(r"(?:^|\s)#(?P<said>.*)$")
 PRINTED = re.compile(r"^\s*(?:echo|printf)\s(?P<said>.*)$")
 NAMES = re.compile(
-    r"(?<!\w)(?:bf16|bfloat16|fp16|float16|half(?=[ -]precision)|fp32|float32|full(?=[ -]precision))(?!\w)"
+    r"(?a)(?<!\w)(?:bf16|bfloat16|fp16|float16|half(?=[ -]precision)|fp32|float32|full(?=[ -]precision))(?!\w)"
 )
 MAX_ROWS = 5_000
 """Longer texts are not compared row by row."""

@@ -17,8 +17,11 @@ from ..trainers.reading.stated_words import text_of
 from .left_behind import CODE, other_halves
 from .pairs import Pair
 
-OFF = re.compile(r"(?i)--?[\w.-]*16[\w.-]*(?:\s+|=)(?:false|no|off|0)\b")
-"""A switch that a command line gives as off."""
+OFF = re.compile(
+    r"""(?ix) (?:--?[\w.-]*16[\w.-]*(?:\s+|=) | [\w.]*16[\w.]*["']?\s*[=:]\s*(?:\{\s*["']?enabled["']?\s*:\s*)?)
+    ["']?(?:false|no|off|0|null|none)\b"""
+)
+"""What is given as off: ``--fp16 false``, ``bf16=false``, ``"fp16": {"enabled": false}``."""
 CALLERS = re.compile(r"\$\{?(?:[@*]|\d)")
 """What a script is given."""
 IN_PATHS = re.compile(r"/|\.\w{2,11}['\"]|['\"]\w*[_-]|[_-]\w*['\"]")
