@@ -141,3 +141,27 @@ def test_the_file_that_is_named_last_says_it(
     report, runs = moved(tmp_path, all_rules(), files, "bf16-mixed")
     assert runs["run.sh"].before == before
     assert paths_changed(report) == paths
+
+
+BY_OVERRIDES = """
+import sys
+from omegaconf import OmegaConf
+from transformers import Trainer, TrainingArguments
+
+conf = OmegaConf.merge(OmegaConf.load(sys.argv[1]), OmegaConf.from_cli(sys.argv[2:]))
+args = TrainingArguments(**conf)
+Trainer(model=make(), args=args).train()
+"""
+
+
+@pytest.mark.parametrize(("train", "line"), [("python train.py $1 ${@:2}", "bash train.sh"), ("", "python train.py")])
+def test_overrides_that_a_branch_puts_into_a_variable_are_told(tmp_path: Path, train: str, line: str) -> None:
+    chosen = 'if python -c "import probe"; then\n  PREC="bf16=true fp16=false"\nelse\n  PREC="fp16=true"\nfi\n'
+    loop = f"for seed in 1 2; do\n  {line} cfg.yaml seed=$seed $PREC\ndone\n"
+    files = {"train.py": BY_OVERRIDES, "cfg.yaml": "output_dir: out\n", "train.sh": f"{train}\n", **REQUIRED}
+    report, runs = moved(tmp_path, all_rules(), {**files, "all.sh": chosen + loop}, "bf16-mixed")
+    assert not report.changes
+    run = runs["train.sh" if train else "all.sh"]
+    assert run.state is MoveState.LEFT
+    assert [(place.path, place.span.row) for place in run.why] == [("all.sh", 4)]
+    assert run.why[0].message.startswith("fp16 is true")

@@ -13,7 +13,7 @@ from .configs import opened
 from .followed import acts_in
 from .hydra_picks import counts_in
 from .loaded_files import is_named_in, is_passed_only, loaders_of
-from .program_files import files_named, words_of_script
+from .program_files import file_named, files_named, words_of_script
 from .region_switches import ENABLED
 from .run_files import naming_options
 from .run_members import Run
@@ -24,6 +24,10 @@ from .taken_whole import taken_whole
 OF_WEIGHTS = ("bf16-true", "fp16-true")
 HOLDING = re.compile(r"\s*(?:export\s+|local\s+|readonly\s+|declare\s+(?:-\w+\s+)?)?(?P<name>\w+)\+?=[(\"\']")
 """How a shell script puts words into a variable or an array."""
+PASSED_ON = ("$@", "$*", "${@", "${*")
+"""How words begin that pass on what a script is given."""
+SHELL = "shell"
+"""The framework of what stands in shell texts alone."""
 NOTEBOOK = ".ipynb"
 """Its cells are no code of the programs that its ``!`` lines start."""
 LOWERING = ("torch", "apex")
@@ -38,6 +42,7 @@ def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declarat
     if run.command is not None and launch not in run.modules:
         told = (item for item in code.get(launch, ()) if item.feeds or not launch.endswith(NOTEBOOK))
         yield from (item for item in told if _is_of_line(project, run, item))
+        yield from _of_callers(project, run, code)
     modules = frozenset(run.modules)
     for path, items in code.items():
         fed = [item for item in items if item.feeds] if path != launch and path not in modules else []
@@ -49,6 +54,19 @@ def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declarat
                 of_text = item.framework == TEXT
                 if (is_named and _reads(project, run, item)) if of_text else acts_in(project, item, modules):
                     yield item
+
+
+def _of_callers(project: Project, run: Run, code: Mapping[str, Sequence[Declaration]]) -> Iterator[Declaration]:
+    """What another script gives the one of this run, which passes it on: ``bash train.sh cfg.yaml $PREC``."""
+    written = run.command.written if run.command is not None else ()
+    if not any(word.startswith(PASSED_ON) for word in written):
+        return
+    for path, items in code.items():
+        given = [item for item in items if item.framework == SHELL and item.feeds] if path != run.place.path else []
+        for _, command in project.memo(_lines_of, path) if given else ():
+            if file_named(project, path, command.script) == run.place.path:
+                held = ((item, _variable_around(project, item, item.span.row - 1)) for item in given)
+                yield from (item for item, variable in held if variable and _holds(command, variable))
 
 
 def regime_of_settings(run: Run, items: Iterable[Declaration]) -> str:

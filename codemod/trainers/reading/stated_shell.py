@@ -6,6 +6,7 @@ Also the configuration of a model that somebody published, whose ``torch_dtype``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ...formats.shell_variables import REFERENCE, names_in
@@ -27,6 +28,8 @@ from .taken_whole import Taken, taken_whole
 
 WORDS = ("fp16", "bf16", "float16", "bfloat16", "precision", "dtype", "PRECISION", "DTYPE", "FP16", "BF16")
 KINDS = (FileKind.SHELL, FileKind.ENV, FileKind.YAML, FileKind.JSON, FileKind.TOML)
+OVERRIDE = re.compile(r"\+*(?P<key>[A-Za-z_][\w.]*)=(?P<value>[\w-]+)")
+"""A setting on a command line, as Hydra and OmegaConf take it."""
 ALIKE = 0.8
 """The share of a file's sections that another one has which is read by the same program."""
 MODEL_KEYS = ("architectures", "model_type")
@@ -38,6 +41,7 @@ def stated_in_texts(project: Project) -> Iterator[Declaration]:
     for config in config_files(project, WORDS, KINDS):
         if config.is_shell:
             yield from _variables(config)
+            yield from _overrides(config)
             yield from _own_flags(project, config)
             yield from _taken_there(project, config)
         elif not config.is_data:
@@ -59,6 +63,19 @@ def _variables(config: ConfigFile) -> Iterator[Declaration]:
             value = (default[3] or "") if default is not None else str(other.value)
             if _states(flag, value):
                 yield _told(config, other, other.name, value)
+
+
+def _overrides(config: ConfigFile) -> Iterator[Declaration]:
+    """``PREC="bf16=true fp16=false"``: settings that a command line is given with ``$PREC``."""
+    used = {name for line in config.text.commands for word in line.written for name in names_in(word)}
+    for entry in config.text.entries:
+        words = str(entry.value).split() if entry.kind == "assignment" and entry.name in used else []
+        pairs = [match for word in words if (match := OVERRIDE.fullmatch(word)) is not None]
+        for match in pairs if len(pairs) == len(words) else ():
+            name, value = match["key"].rpartition(".")[2], match["value"]
+            if speaks(name) and (is_precision_word(value) or (is_switch(name) and value.lower() in ("true", "false"))):
+                where = (config.document.path, config.span(entry), "shell", match["key"])
+                yield Declaration(*where, role_of(name, "flag"), value.lower(), feeds=f"given with ${entry.name}")
 
 
 def assigned_to(config: ConfigFile, word: str) -> Iterator[Entry]:
