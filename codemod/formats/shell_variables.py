@@ -15,6 +15,8 @@ PASSED = re.compile(r"\$(?:\d|\{\d\})")
 """An argument of the script."""
 PLAIN = re.compile(r"[\w./:+,@%=~-]*")
 """What the shell takes as it is written."""
+OVERRIDE = re.compile(r"\+*(?P<key>[A-Za-z_][\w.]*)=(?P<value>[\w-]+)")
+"""A setting on a command line, as Hydra and OmegaConf take it."""
 SETTINGS = (".yaml", ".yml", ".json", ".toml")
 """How the names of files end that a loop may go through, without being several commands to whoever reads them."""
 _MAX_HOPS = 5

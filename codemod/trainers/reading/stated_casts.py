@@ -83,7 +83,9 @@ def _walk_over_parts(module: ModuleNames, call: ast.Call) -> ast.AST | None:
 
 def _is_of_some(module: ModuleNames, call: ast.Call, walk: ast.AST) -> bool:
     """Whether something decides which parts are cast: ``if isinstance(m, nn.Embedding): m.half()``."""
-    return any(walk in module.ancestors(item) for item in module.ancestors(call) if isinstance(item, ast.If | ast.IfExp))
+    return any(
+        walk in module.ancestors(item) for item in module.ancestors(call) if isinstance(item, ast.If | ast.IfExp)
+    )
 
 
 def stated_tensors(module: ModuleNames, call: ast.Call) -> Iterator[Declaration]:

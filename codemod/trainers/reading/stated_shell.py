@@ -6,10 +6,9 @@ Also the configuration of a model that somebody published, whose ``torch_dtype``
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from ...formats.shell_variables import REFERENCE, names_in
+from ...formats.shell_variables import OVERRIDE, REFERENCE, names_in
 from ...formats.text import Entry
 from ...outcome import Declaration
 from ...purpose.files import is_test
@@ -28,8 +27,6 @@ from .taken_whole import Taken, taken_whole
 
 WORDS = ("fp16", "bf16", "float16", "bfloat16", "precision", "dtype", "PRECISION", "DTYPE", "FP16", "BF16")
 KINDS = (FileKind.SHELL, FileKind.ENV, FileKind.YAML, FileKind.JSON, FileKind.TOML)
-OVERRIDE = re.compile(r"\+*(?P<key>[A-Za-z_][\w.]*)=(?P<value>[\w-]+)")
-"""A setting on a command line, as Hydra and OmegaConf take it."""
 ALIKE = 0.8
 """The share of a file's sections that another one has which is read by the same program."""
 MODEL_KEYS = ("architectures", "model_type")
