@@ -67,12 +67,12 @@ CALLED = """
     import torch
 
     parser = argparse.ArgumentParser()
-    parser.add_argument("--fp16", action="store_true")
+    parser.add_argument("--amp", action="store_true")
     args = parser.parse_args()
 
 
     def table(model, data):
-        dtype = torch.half if args.fp16 else torch.float
+        dtype = torch.half if args.amp else torch.float
         scores = torch.zeros(4, dtype=DTYPE)
         scores[0] = model(data).sum()
         return scores
@@ -80,10 +80,10 @@ CALLED = """
 
     model = torch.nn.Linear(4, 4).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler("cuda", enabled=args.fp16)
+    scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
     for _ in range(10):
         optimizer.zero_grad()
-        with torch.autocast("cuda", enabled=args.fp16):
+        with torch.autocast("cuda", enabled=args.amp):
             loss = model(torch.randn(2, 4).cuda()).sum()
             table(model, torch.randn(2, 4).cuda())
         scaler.scale(loss).backward()
@@ -96,8 +96,8 @@ CALLED = """
 def test_a_dtype_that_the_switch_of_the_region_picks_needs_leave(dtype: str, is_safe: bool, tmp_path: Path) -> None:
     code = CALLED.replace("dtype=DTYPE", f"dtype={dtype}")
     if is_safe:
-        code = code.replace("dtype = torch.half if args.fp16 else torch.float", "pass")
-    files = {"train.py": code, "run.sh": "python train.py --fp16\n", "requirements.txt": "torch>=2.4\n"}
+        code = code.replace("dtype = torch.half if args.amp else torch.float", "pass")
+    files = {"train.py": code, "run.sh": "python train.py --amp\n", "requirements.txt": "torch>=2.4\n"}
     report, runs = moved(tmp_path / "safe", all_rules(), files)
     assert bool(report.changes) == is_safe
     assert is_safe or "still says float16: torch.half" in said(runs["run.sh"])
@@ -294,9 +294,9 @@ def test_a_file_of_a_launcher_that_nothing_reads_does_not_move_alone(tmp_path: P
 )
 def test_a_branch_for_the_other_dtype_alone_needs_leave(condition: str, is_safe: bool, tmp_path: Path) -> None:
     code = CALLED.replace(
-        "dtype = torch.half if args.fp16 else torch.float", f"if {condition}:\n            model.eval()"
+        "dtype = torch.half if args.amp else torch.float", f"if {condition}:\n            model.eval()"
     )
-    files = {"train.py": code.replace("DTYPE", "torch.float"), "run.sh": "python train.py --fp16\n"}
+    files = {"train.py": code.replace("DTYPE", "torch.float"), "run.sh": "python train.py --amp\n"}
     report, runs = moved(tmp_path, all_rules(), {**files, "requirements.txt": "torch>=2.4\n"})
     assert bool(report.changes) == is_safe
     assert is_safe or "still says float16" in said(runs["run.sh"])

@@ -28,8 +28,8 @@ are strict pydantic models. They usually come from a copied `fp16` section.
 default without `--unsafe-fixes` or `--fix`. `auto` [safe]: where a trainer's own argument says the type, the file says
 `"auto"`, and the trainer fills it in. `tolerant-read` [safe]: the section is read with `.get`. `respell` [safe]: what
 else clashes, by the tables in `transforms/frameworks/`: apex `amp` beside a 16-bit type is dropped, data types that are
-not the one enabled are dropped, and `communication_data_type` gets the name that DeepSpeed knows. `respell` [unsafe]: a static
-`loss_scale` of 1 becomes 0, which scales dynamically. fp16 without ZeRO is told only.
+not the one enabled are dropped, and `communication_data_type` gets the name that DeepSpeed knows. `respell` [unsafe]: a
+static `loss_scale` of 1 becomes 0, which scales dynamically. fp16 without ZeRO is told only.
 
 ## Not flagged
 

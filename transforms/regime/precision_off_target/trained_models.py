@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.half.half_weights import models_of_optimizer, weights_of_optimizer
+from ....codemod.half.half_weights import weights_of_optimizer
 from ....codemod.half.optimized_models import models_of_optimizer
 from ....codemod.outcome import Declaration
 from ....codemod.purpose.training import training_modules
