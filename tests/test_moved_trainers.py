@@ -56,7 +56,8 @@ def test_a_trainer_that_may_get_a_deepspeed_file_does_not_move_without_it(
     default: str, switch: str, texts: dict[str, str], is_safe: bool, tmp_path: Path
 ) -> None:
     code = TRAINER.replace("DEFAULT", default).replace("SWITCH", switch)
-    files = {"train.py": code, "z/ds.json": SHARDED, "requirements.txt": PINS, **texts}
+    pins = PINS.replace(">=4.40", ">=4.40,<5")  # 5.0 loads weights as they are saved
+    files = {"train.py": code, "z/ds.json": SHARDED, "requirements.txt": pins, **texts}
     report, runs = moved(tmp_path, all_rules(), files, "fp32")
     assert (not paths_changed(report).isdisjoint(("train.py", "run.sh"))) == is_safe
     assert is_safe or any("z/ds.json" in place.message for place in runs["run.sh"].why)
