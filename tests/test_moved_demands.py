@@ -143,6 +143,7 @@ def test_a_flag_that_the_moved_line_switches_off_is_not_told(tmp_path: Path) -> 
         Trainer(AutoModelForCausalLM.from_pretrained("m"), args).train()
     """
     files = {"train.py": code, "run.sh": "python train.py --fp16 True --output_dir out\n"}
+    files["requirements.txt"] = f"{PINS}transformers>=4.40,<5\n"
     assert still(tmp_path, files, "fp32") == []
 
 
