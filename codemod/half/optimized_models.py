@@ -57,7 +57,7 @@ def _models_of(
     elif inner is not None:  # a name that is made anew of itself, ``named = {... named.items() ...}``, adds nothing
         for item in (item for item in inner if item not in above):
             yield from _models_of(project, module, item, above | {node})
-    elif project is not None and isinstance(node, ast.Call) and len(above) < MAX_HOPS:
+    elif project is not None and isinstance(node, ast.Call) and len(above) < MAX_HOPS and node not in above:
         yield from _of_helper(project, module, node, above | {node})
     else:
         yield None
