@@ -570,3 +570,22 @@ def test_a_configuration_that_the_script_may_be_passed_is_that_of_who_passes_non
     found = read(tmp_path, files)
     (run,) = (run for run in (*found.runs, *found.elsewhere) if run.path == "run.sh")
     assert run.regime == regime
+
+
+def test_a_script_that_an_image_starts_by_its_own_path_is_looked_up_once(tmp_path: Path) -> None:
+    """Whether ``/workspace`` is the project's folder is asked of the lines that start its Python files alone."""
+    code = """
+        from transformers import HfArgumentParser, Trainer, TrainingArguments
+
+        (args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+        Trainer(args=args).train()
+    """
+    files = {
+        "train.py": code,
+        "run.sh": "python /workspace/train.py --output_dir out --fp16 True --deepspeed /workspace/ds.json\n",
+        "ds.json": '{"fp16": {"enabled": true}, "zero_optimization": {"stage": 2}}\n',
+        "Dockerfile": 'ADD ./run.sh /workspace/run.sh\nENTRYPOINT ["bash", "/workspace/run.sh"]\n',
+    }
+    (run,) = (run for run in read(tmp_path, files).runs if run.path == "run.sh")
+    assert run.regime == "fp16-mixed"
+    assert {entry.declaration.path for entry in run.entries} == {"run.sh", "ds.json"}

@@ -113,20 +113,26 @@ def _of_checkout(project: Project, word: str) -> str | None:
 
     A name alone may be another file's, unless the script of a command line lies in the same folder.
     """
-    listed = project.fact(_files_by_name).get(word.rpartition("/")[2], ())
-    parts = posixpath.normpath(word).strip("/").split("/")
-    found = next((path for path in ("/".join(parts[at:]) for at in range(1, len(parts))) if path in listed), None)
+    found = _own_end(project, word)
     if found is None or "/" in found or found.endswith(".py"):
         return found
     return found if posixpath.dirname(word) in project.fact(_checkouts) else None
+
+
+def _own_end(project: Project, word: str) -> str | None:
+    """The longest end of a path that names a file of the project."""
+    listed = project.fact(_files_by_name).get(word.rpartition("/")[2], ())
+    parts = posixpath.normpath(word).strip("/").split("/")
+    return next((path for path in ("/".join(parts[at:]) for at in range(1, len(parts))) if path in listed), None)
 
 
 def _checkouts(project: Project) -> frozenset[str]:
     """The folders of other machines in which command lines start the project's scripts."""
     found: set[str] = set()
     for _, command in command_lines(project):
-        path = _of_checkout(project, command.script) if command.script.startswith("/") else None
-        if path is not None and command.script.endswith(f"/{path}"):
+        path = _own_end(project, command.script) if command.script.startswith("/") else None
+        is_known = path is not None and ("/" in path or path.endswith(".py"))
+        if path is not None and is_known and command.script.endswith(f"/{path}"):
             found.add(command.script[: -len(path) - 1])
     return frozenset(found)
 
