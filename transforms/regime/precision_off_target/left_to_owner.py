@@ -20,6 +20,7 @@ from ....codemod.source.documents import FileKind
 from ....codemod.source.magics import CONTINUED, MASK
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, DTYPE_WORDS, FP32, HALVES
+from ....codemod.trainers.reading.loaded_files import loaders_of
 from ....codemod.trainers.reading.runs import runs_of
 from ....codemod.trainers.reading.stated_words import speaks
 from ....codemod.trainers.writing.moves import Move
@@ -186,11 +187,16 @@ def _is_python(project: Project, move: Move) -> bool:
 
 
 def _scripts_of(project: Project, move: Move) -> Iterator[str]:
-    """The scripts of the runs that a move is about: a file in Python may be what another one is configured with."""
+    """The scripts of the runs that a move is about: a file in Python may be what another one is configured with.
+
+    Of a configuration that no run is seen to be given the programs that may load it.
+    """
+    found = list[str]()
     for run in runs_of(project):
         is_own = move.command is None or (run.command is not None and run.command.start == move.command)
         if run.modules and is_own and any(member.scope.path == move.path for member in run.members):
-            yield run.modules[0]
+            found.append(run.modules[0])
+    yield from found or sorted(loaders_of(project, move.path))
 
 
 def _needs(project: Project, paths: Iterable[str]) -> Iterator[Need]:
