@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from ....codemod.model import Fix
 from ....codemod.python.arguments import argument, receiver_of
 from ....codemod.python.names import ModuleNames
 from .angle_origins import Origin
 
+OUTER = re.compile(r" *(\w) *, *(?!\1)(\w) *-> *\1 *\2 *")
 USED_TO_IT = "weights that were trained with the old numbers may have got used to them"
 
 
@@ -24,8 +26,7 @@ def _outer(module: ModuleNames, origin: Origin) -> Fix | None:
     if not is_einsum or not isinstance(node, ast.Call) or len(node.args) != 3 or node.keywords:
         return None
     equation = node.args[0]
-    text = str(equation.value).replace(" ", "") if isinstance(equation, ast.Constant) else ""
-    if len(text) != 7 or text[0] == text[2] or text != f"{text[0]},{text[2]}->{text[0]}{text[2]}":
+    if not isinstance(equation, ast.Constant) or not OUTER.fullmatch(str(equation.value)):
         return None
     function = ast.unparse(node.func).rpartition(".")[0]
     edit = module.replace(
