@@ -11,15 +11,31 @@ from dataclasses import dataclass
 
 from ..source.project import Project
 
-__all__ = ["VERDICTS", "Trusted"]
+__all__ = ["VERDICTS", "RuleRecord", "Trusted"]
 
-VERDICTS: Mapping[str, tuple[int, int]] = {
-    "PF203": (0, 6),
-    "PF208": (2, 4),
-    "PF211": (0, 7),
-    "PF212": (1, 4),
+ENOUGH = 0.8
+"""The share of right findings from which on a rule's fixes may be called safe."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRecord:
+    """What somebody who had not written the rule said of its findings."""
+
+    right: int
+    judged: int
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the rule may edit by itself."""
+        return self.right >= ENOUGH * self.judged
+
+
+VERDICTS: Mapping[str, RuleRecord] = {
+    "PF203": RuleRecord(right=0, judged=6),
+    "PF208": RuleRecord(right=2, judged=4),
+    "PF211": RuleRecord(right=0, judged=7),
+    "PF212": RuleRecord(right=1, judged=4),
 }
-"""Rules that were right in less than 0.8 of their findings: how many were right, and how many were judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +48,7 @@ class Trusted:
 
     def missing(self, project: Project) -> str:
         """Why the fix waits for a person where the rule was right too seldom."""
-        if self.certain or self.rule not in VERDICTS:
+        verdict = VERDICTS.get(self.rule)
+        if self.certain or verdict is None or verdict.is_enough:
             return ""
         return "the code may be right as it is, so read it first"

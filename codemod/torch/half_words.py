@@ -28,6 +28,11 @@ def weights_can_be_half(project: Project) -> bool:
     return any(_names_types(names_of(project, document)) for document in named)
 
 
+def speaks_of_half_weights(module: ModuleNames) -> bool:
+    """Whether a file casts to 16 bits, or says in which 16-bit type weights are loaded or kept."""
+    return _casts(module) or _names_types(module)
+
+
 def _casts(module: ModuleNames) -> bool:
     calls = (call for name in METHODS for call in module.calls_by_name.get(name, []))
     if any(isinstance(call.func, ast.Attribute) and not call.args for call in calls):

@@ -250,7 +250,7 @@ def _by_waiting_step(site: CastSite) -> Place | None:
             continue
         extra = [guard for guard in guards(site.module, call) if guard not in mine]
         waiting = [guard for guard in extra if _tells_last(guard.test)]
-        if not waiting:
+        if not waiting or _clears_every_pass(site):
             return None
         return site.module.place(waiting[0].test, "the optimizer waits for the last micro-batch")
     return None
@@ -259,7 +259,7 @@ def _by_waiting_step(site: CastSite) -> Place | None:
 def _by_inner_loop(site: CastSite) -> Place | None:
     """``for micro_batch in ...: backward, cast`` inside the loop that steps."""
     outer = loops(site.module, site.loop)
-    if not outer or not isinstance(site.loop, ast.For):
+    if not outer or not isinstance(site.loop, ast.For) or _clears_every_pass(site):
         return None
     if not _speaks_of_last(name_parts(site.loop.iter) | name_parts(site.loop.target)):
         return None
@@ -275,6 +275,16 @@ def _steps(site: CastSite) -> Iterator[ast.Call]:
         chain = attribute_chain(call.func) or []
         if len(chain) > 1 and chain[-1] == "step" and set(chain[-2].lower().split("_")) & set(STEPPERS):
             yield call
+
+
+def _clears_every_pass(site: CastSite) -> bool:
+    """Whether gradients are cleared in every pass of the loop, so that none accumulate."""
+    mine = guards(site.module, site.backward)
+    return any(
+        site.loop in loops(site.module, call) and all(guard in mine for guard in guards(site.module, call))
+        for call in site.module.calls_inside.get((site.function, "zero_grad"), ())
+        if isinstance(call.func, ast.Attribute)
+    )
 
 
 def _tells_last(test: ast.expr) -> bool:

@@ -23,8 +23,12 @@ def seen_message(meeting: Meeting) -> str:
     if not meeting.is_only_seen or meeting.odd.atom.dtype is None or meeting.meant.atom.dtype is None:
         return ""
     odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
-    other = f"the weights of {meant} are" if meeting.operation == "module" else f"{meant} is"
+    other = f"the weights of {meant} are" if meeting.operation == "module" and _is_called(meeting) else f"{meant} is"
     return f"{odd} is {meeting.odd.atom.dtype.name} and {other} {meeting.meant.atom.dtype.name}: this raises"
+
+
+def _is_called(meeting: Meeting) -> bool:
+    return isinstance(meeting.node, ast.Call) and meeting.node.func is meeting.meant.node
 
 
 def rests_on_sight(project: Project, meeting: Meeting, *, known: bool) -> tuple[Need, ...]:

@@ -21,6 +21,7 @@ from ..framework import FAMILIES, by_machine
 from ..reading.joined_switches import is_joined
 from ..reading.links import joined_sources, unfollowed_argument
 from ..reading.picked_words import is_full
+from ..reading.recognition import stands_inside
 from ..reading.runs import runs_with
 from ..reading.scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, token_of_constant
 from ..reading.source import Source, only_fallbacks, unused_defaults
@@ -105,6 +106,8 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> AtSources | 
             continue
         if token in (None, FP8) or not step.key.accepts(token):
             return None
+        if _is_an_exception(project, source) and step.key.meaning(token) == "fp32" != step.key.meaning(step.value):
+            continue
         if source.picked_by and token != step.value:
             if step.key.meaning(token) == "fp32" != step.key.meaning(step.value):
                 continue  # what the switch in the test is there for
@@ -211,7 +214,9 @@ def asks_for_none(project: Project, scope: Scope, step: Step) -> bool:
     if step.setting.value is not None:
         return step.key.meaning(step.setting.value) == "fp32"
     ignored = unused_defaults(found) | _off_beside_others(found, step)
-    kept = (source for source in found if not (source.is_guessed or source.picked_by))
+    kept = (
+        source for source in found if not (source.is_guessed or source.picked_by or _is_an_exception(project, source))
+    )
     tokens = [token_of_constant(source.value) for source in kept if source not in ignored]
     return any(token is not None and step.key.meaning(token) == "fp32" for token in tokens)
 
@@ -243,6 +248,12 @@ def _off_where_others_are_on(project: Project, scope: Scope, step: Step, found: 
     others = (source for rival in rivals if rival is not None for source in joined_sources(project, *rival))
     is_alone = all(other.value is not True or other.is_guessed for other in others)
     return frozenset(item for item in found if is_alone and item.value is False)
+
+
+def _is_an_exception(project: Project, source: Source) -> bool:
+    """``if [ "$PLATFORM" = Darwin ]; then export MIXED_PRECISION=no; fi``: meant for some machines only."""
+    document = project.document(source.path) if source.kind == "variable" else None
+    return document is not None and stands_inside(document, source.span.row)
 
 
 def _words(test: str) -> set[str]:

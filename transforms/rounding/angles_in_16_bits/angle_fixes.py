@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from ....codemod.model import Fix
 from ....codemod.python.arguments import argument, receiver_of
 from ....codemod.python.names import ModuleNames
 from .angle_origins import Origin
 
-OUTER = re.compile(r" *(\w) *, *(?!\1)(\w) *-> *\1 *\2 *")
 USED_TO_IT = "weights that were trained with the old numbers may have got used to them"
 
 
@@ -26,7 +24,7 @@ def _outer(module: ModuleNames, origin: Origin) -> Fix | None:
     if not is_einsum or not isinstance(node, ast.Call) or len(node.args) != 3 or node.keywords:
         return None
     equation = node.args[0]
-    if not isinstance(equation, ast.Constant) or not OUTER.fullmatch(str(equation.value)):
+    if not isinstance(equation, ast.Constant) or not _is_outer(equation.value):
         return None
     function = ast.unparse(node.func).rpartition(".")[0]
     edit = module.replace(
@@ -34,6 +32,13 @@ def _outer(module: ModuleNames, origin: Origin) -> Fix | None:
     )
     edits = [edit] if function else [edit, module.add_import("import torch")]
     return Fix.unsafe("outer", f"torch.outer stays in float32 under autocast; {USED_TO_IT}", *edits)
+
+
+def _is_outer(equation: object) -> bool:
+    text = equation.replace(" ", "") if isinstance(equation, str) else ""
+    given, arrow, result = text.partition("->")
+    first, comma, second = given.partition(",")
+    return bool(arrow and comma) and len(first) == len(second) == 1 and first != second and result == first + second
 
 
 def _in_float32(module: ModuleNames, origin: Origin) -> Fix | None:

@@ -14,6 +14,7 @@ from ....codemod.python.names import FunctionNode, attribute_chain
 from ....codemod.python.paths import LoopNode, function_of, loop_names, loops
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in
+from ....codemod.torch.half_words import speaks_of_half_weights
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 from ..given_runs import is_on
@@ -105,11 +106,12 @@ def _is_made_around(site: CallSite, loop: LoopNode, optimizer: ast.expr | None) 
 
 
 def scales_half_gradients(project: Project, scaler: Scaler) -> bool:
-    """Whether some file of the scaler's programs opens autocast; others scale float32."""
+    """Whether some file of the scaler's programs opens autocast or speaks of 16-bit weights; others scale float32."""
     modules = reached_from(project, starts_of(project, scaler.module), MAX_MODULES)
     return len(modules) >= MAX_MODULES or any(
         autocasts_in(project, module)
         or any(word in name for name in (*module.name_loads, *module.attribute_loads) for word in MIXING)
+        or speaks_of_half_weights(module)
         for module in modules
     )
 
