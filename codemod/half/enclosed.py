@@ -9,6 +9,7 @@ from ..flow.classes import ProjectClass
 from ..flow.parts import all_parts, parts_of
 from ..purpose.entered import way_inside
 from ..purpose.runs import Run
+from ..python.callers import callers_of
 from ..python.functions import lineage
 from ..python.names import FunctionNode, ModuleNames, Scope, modules_with
 from ..python.reach import Reached, reached
@@ -34,7 +35,10 @@ def can_be_inside(project: Project, run: Run, module: ModuleNames, node: ast.AST
         elsewhere = others or beside or _is_called_outside(project, module, node)
         return named and not elsewhere and not _is_in_another_model(project, run, module, node)
     region = run.region
-    return region is None or region.form not in AROUND or way_inside(project, module, node) is not None
+    if region is None or region.form not in AROUND or way_inside(project, module, node) is not None:
+        return True
+    function = module.scope_of(node).function.node
+    return isinstance(function, FunctionNode) and _is_called_by_a_model(project, region, module, function)
 
 
 def _is_called_outside(project: Project, module: ModuleNames, node: ast.AST) -> bool:
@@ -88,6 +92,14 @@ def _built_with(project: Project, asked: tuple[ModuleNames, Scope]) -> Reached:
         starts += [(other, other.scope_of(load).function.node) for load in other.name_loads.get(name, [])]
         starts += [(other, other.scope_of(load).function.node) for load in other.attribute_loads.get(name, [])]
     return reached(project, starts)
+
+
+def _is_called_by_a_model(project: Project, region: Autocast, module: ModuleNames, function: FunctionNode) -> bool:
+    for site in callers_of(project, module, function).sites:
+        owner = site.module.scope_of(site.call).enclosing_class
+        if owner is not None and flow_of(project).is_module(ProjectClass(site.module, owner)):
+            return not _runs_only_others(project, region, ProjectClass(site.module, owner))
+    return False
 
 
 def _runs_only_others(project: Project, region: Autocast | None, owner: ProjectClass) -> bool:

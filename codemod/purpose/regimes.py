@@ -49,6 +49,8 @@ class Regime:
 @memo
 def regime_of(project: Project, scaler: Scaler) -> Regime:
     """What ``scaler`` is used with, and whether it is active when that is bf16."""
+    if scales_float8(scaler):
+        return Regime("unknown", ())
     own = _own_bf16_condition(project, scaler)
     regions = tuple(regions_of(project, scaler))
     if len(regions) > MAX_REGIONS:
@@ -83,6 +85,11 @@ def _mixes(project: Project, regions: Sequence[Region]) -> bool:
 
 def _are_alternatives(given: Sequence[Given], others: Sequence[Given]) -> bool:
     return any(excludes(item, others) for item in given)
+
+
+def scales_float8(scaler: Scaler) -> bool:
+    """Whether the scaler serves MS-AMP, whose float8 gradients need one although autocast computes in bf16."""
+    return "msamp" in scaler.module.imported_packages
 
 
 def active_under_bf16(project: Project, scaler: Scaler, regions: Sequence[Region]) -> bool | None:

@@ -6,7 +6,7 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator, Sequence
 
-from .exits import before
+from .exits import after, before
 from .lost import is_called_early, is_deleted, may_change
 from .names import Binding, FunctionNode, ModuleNames
 from .paths import guard_facts, leaving_statement, position
@@ -63,6 +63,22 @@ def is_set_at(module: ModuleNames, attribute: str, node: ast.AST) -> bool:
 def always_sets(module: ModuleNames, owner: ast.AST, name: str) -> bool:
     """Whether the body of a function or class, once it has run, certainly gave ``name`` (or ``self.name``) a value."""
     return _assign(module, getattr(owner, "body", ()), name)
+
+
+def is_replaced(module: ModuleNames, statement: ast.stmt, name: str) -> bool:
+    """Whether the value that ``statement`` gives ``name`` is certainly replaced before anything can read it."""
+    child: ast.AST = statement
+    for parent in module.ancestors(statement):
+        for below in after(parent, child):
+            names = (item for item in ast.walk(below) if isinstance(item, ast.Name) and item.id == name)
+            if any(isinstance(item.ctx, ast.Load) for item in names):
+                return False
+            if _assigns(module, below, name):
+                return True
+        if not isinstance(parent, ast.If | ast.With | ast.AsyncWith):
+            return False
+        child = parent
+    return False
 
 
 def _is_certain_under(module: ModuleNames, statement: ast.AST, node: ast.AST) -> bool:

@@ -298,7 +298,7 @@ def _fields(module: ModuleNames) -> Iterator[Option]:
             )
     for statement in module.of_type(ast.AnnAssign):
         required = statement.value is None and _text_of(statement.annotation) in SCALARS
-        if required and isinstance(statement.target, ast.Name):
+        if required and isinstance(statement.target, ast.Name) and _is_in_class(module, statement):
             name = statement.target.id
             flags = (f"--{name}", f"--{name.replace('_', '-')}")
             is_truth = _text_of(statement.annotation) == "bool"
@@ -321,6 +321,10 @@ def is_enumeration(owner: ast.AST) -> bool:
     """Whether the names in a class body are its members, not settings."""
     bases = owner.bases if isinstance(owner, ast.ClassDef) else []
     return any((attribute_chain(base) or [""])[-1].endswith(("Enum", "Flag")) for base in bases)
+
+
+def _is_in_class(module: ModuleNames, statement: ast.stmt) -> bool:
+    return isinstance(module.parents.get(statement), ast.ClassDef)
 
 
 def _nodes(module: ModuleNames) -> Iterator[Option]:

@@ -26,11 +26,15 @@ def is_scalar(project: Project, module: ModuleNames, node: ast.expr, depth: int 
     if isinstance(node, ast.Call):
         return _call(project, module, node, depth)
     if isinstance(node, ast.Subscript):
-        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and not _is_slice(node.slice)
     if isinstance(node, ast.Name):
         bindings = module.bindings_of(node)
         return 0 < len(bindings) <= MAX_VALUES and all(_bound(project, module, item, depth) for item in bindings)
     return _attribute(project, module, node, depth) if isinstance(node, ast.Attribute) else False
+
+
+def _is_slice(node: ast.expr) -> bool:
+    return isinstance(node, ast.Slice)
 
 
 def _call(project: Project, module: ModuleNames, node: ast.Call, depth: int) -> bool:

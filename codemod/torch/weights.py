@@ -72,8 +72,16 @@ def _load_dtypes(module: ModuleNames) -> Iterator[ast.expr]:
             yield from (item.value for item in node.keywords if item.arg in LOAD_KEYS)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
             key = node.targets[0].slice
-            if isinstance(key, ast.Constant) and key.value == "torch_dtype":
+            named = isinstance(key, ast.Constant) and key.value == "torch_dtype"
+            if named and _is_splatted(module, node.targets[0].value):
                 yield node.value
+
+
+def _is_splatted(module: ModuleNames, table: ast.expr) -> bool:
+    """Whether ``**table`` goes into a loader."""
+    text, loads = ast.unparse(table), (call for name in LOADERS for call in module.calls_by_name.get(name, ()))
+    splatted = (item.value for call in loads for item in call.keywords if item.arg is None)
+    return any(ast.unparse(item) == text for item in splatted)
 
 
 def _sees(scaler: Scaler, choice: WeightChoice) -> bool:

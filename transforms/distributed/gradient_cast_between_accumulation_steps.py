@@ -42,6 +42,7 @@ from ...codemod.python.arguments import receiver_of
 from ...codemod.python.callers import callers_of
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, last_name, modules_with, resolve
 from ...codemod.python.paths import (
+    Guard,
     LoopNode,
     calls_of,
     exclusive,
@@ -248,7 +249,7 @@ def _by_waiting_step(site: CastSite) -> Place | None:
         inside = site.loop in loops(site.module, call) and not exclusive(site.module, call, site.node)
         if not inside or position(call) < position(site.node):
             continue
-        extra = [guard for guard in guards(site.module, call) if guard not in mine]
+        extra = [guard for guard in guards(site.module, call) if not _is_among(guard, mine)]
         waiting = [guard for guard in extra if _tells_last(guard.test)]
         if not waiting or _clears_every_pass(site):
             return None
@@ -281,10 +282,14 @@ def _clears_every_pass(site: CastSite) -> bool:
     """Whether gradients are cleared in every pass of the loop, so that none accumulate."""
     mine = guards(site.module, site.backward)
     return any(
-        site.loop in loops(site.module, call) and all(guard in mine for guard in guards(site.module, call))
+        site.loop in loops(site.module, call) and all(_is_among(guard, mine) for guard in guards(site.module, call))
         for call in site.module.calls_inside.get((site.function, "zero_grad"), ())
         if isinstance(call.func, ast.Attribute)
     )
+
+
+def _is_among(guard: Guard, others: tuple[Guard, ...]) -> bool:
+    return any(guard.test is other.test and guard.holds is other.holds for other in others)
 
 
 def _tells_last(test: ast.expr) -> bool:

@@ -16,7 +16,8 @@ from ...codemod.purpose.files import is_test
 from ...codemod.purpose.given import may_be_on
 from ...codemod.purpose.steps import only_measures
 from ...codemod.python.arguments import receiver_of
-from ...codemod.python.bindings import names_given
+from ...codemod.python.bindings import names_given, only_target
+from ...codemod.python.bound import is_replaced
 from ...codemod.python.callers import callers_of
 from ...codemod.python.creations import creations_of
 from ...codemod.python.keywords import keywords_of
@@ -148,7 +149,7 @@ def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOpt
     weights = _weights(project, module, parameters, call) if parameters is not None else None
     if parameters is None or weights is None:
         return None
-    if _is_wrapped(project, module, call) or only_measures(module, call):
+    if _is_wrapped(project, module, call) or only_measures(module, call) or _is_replaced(module, call):
         return None
     return HalfOptimizer(module, call, name, row, weights, parameters, given.values)
 
@@ -225,3 +226,10 @@ def _is_off(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     made_by = {made.call for made in creations_of(project, module, scaler)} if scaler is not None else set()
     known = [item for item in scalers(project) if item.call in made_by]
     return bool(known) and len(known) == len(made_by) and not any(may_be_on(project, item) for item in known)
+
+
+def _is_replaced(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether another optimizer takes the name before anything uses this one."""
+    statement = module.statement_of(call)
+    target = only_target(statement)
+    return isinstance(target, ast.Name) and is_replaced(module, statement, target.id)

@@ -111,8 +111,14 @@ def _names_what_is_loaded(module: ModuleNames, node: ast.AST, item: Given) -> bo
     return any(ast.unparse(inner) == item.text for argument in passed for inner in ast.walk(argument))
 
 
+def _is_made(item: Given) -> bool:
+    """``optimizer is not None``, where a call made the optimizer."""
+    bindings = item.scope.lookup(item.text)
+    return item.values == (None,) and not item.equal and any(isinstance(each.value, ast.Call) for each in bindings)
+
+
 def _hold(project: Project, module: ModuleNames, asked: Sequence[Given]) -> bool:
-    return all(_holds(project, module, item) or documented(project, module, item) for item in asked)
+    return all(_holds(project, module, item) or _is_made(item) or documented(project, module, item) for item in asked)
 
 
 def _holds(project: Project, module: ModuleNames, item: Given) -> bool:

@@ -238,7 +238,7 @@ def _updated_twice(project: Project, step: ScalerStep) -> tuple[ast.Call, ast.Ca
 def _may_check(step: ScalerStep, first: ast.Call, second: ast.Call) -> bool:
     """Whether something that is called between two updates may step or unscale: where others do than this function."""
     checks = step.scaler.uses_of("step", "unscale_")
-    here = [use.call for use in checks if use.call is not None]
+    here = [use.call for use in checks if use.call is not None and not _is_in_lambda(step.module, use.call)]
     if len(step.of("step", "unscale_")) == len(here) == len(checks):
         return False
     own = {use.call for use in step.uses}
@@ -248,6 +248,10 @@ def _may_check(step: ScalerStep, first: ast.Call, second: ast.Call) -> bool:
         and not exclusive(step.module, call, second)
         for call in calls_of(step.module, step.function)
     )
+
+
+def _is_in_lambda(module: ModuleNames, node: ast.AST) -> bool:
+    return any(isinstance(parent, ast.Lambda) for parent in module.ancestors(node))
 
 
 def _follows(step: ScalerStep, first: ast.Call, second: ast.Call) -> bool:
