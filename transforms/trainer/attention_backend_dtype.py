@@ -44,7 +44,7 @@ from ...codemod.source.project import Project
 from ...codemod.torch.api import LOADERS
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP32, FP64
-from ...codemod.trainers.reading.loads import Load, load_at
+from ...codemod.trainers.reading.loads import Load, is_of_transformers, load_at
 from ...codemod.trainers.reading.precision import Compute
 from ...codemod.trainers.reading.trained_loads import may_recast, names_in, trained_loads
 from .load_dtype_fixes import to_bf16
@@ -127,7 +127,7 @@ def _in_float32(project: Project, load: Load, asked: ast.keyword) -> Iterator[Fi
 def _is_float32_by_default(project: Project, load: Load) -> bool:
     """Whether nothing says a dtype, and every allowed transformers then loads float32."""
     none = load.node is not None and not (isinstance(load.node, ast.Constant) and load.node.value is None)
-    if none or getattr(load.call.func, "attr", "") != "from_pretrained":
+    if none or not is_of_transformers(project, load) or getattr(load.call.func, "attr", "") != "from_pretrained":
         return False
     versions = allowed(project, "transformers", load.module.document.path)
     return versions is not None and not versions.may_reach("5.0.0")

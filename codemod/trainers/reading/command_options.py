@@ -21,6 +21,7 @@ from ...python.options import Option, options_in
 from ...python.paths import function_of
 from ...source.documents import Document, FileKind
 from ...source.project import Project
+from ..parsers.programs import MAX_MODULES, runs_only_as_script
 from .configs import config_files
 from .launch_flags import flags_given, lines_without, runs_one_of
 from .loaded_files import python_files_passed
@@ -45,7 +46,8 @@ def declared_options(
         return [item for item in listed if item.node in function.decorator_list or item.function is function]
     for other in connected_modules(project, module):
         if other is module or not purpose_of(other.document.path).is_left_alone:
-            found = options_in(project, other).get(name, ())
+            listed = options_in(project, other).get(name, ())
+            found = [item for item in listed if not _is_another_programs(project, item, module)]
             if found:
                 return found
     return (
@@ -66,6 +68,16 @@ def _in_imported_files(project: Project, module: ModuleNames, name: str) -> Sequ
 
 def _imported(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     return reached_from(project, [module], MAX_FILES)
+
+
+def _is_another_programs(project: Project, option: Option, module: ModuleNames) -> bool:
+    """Whether only a program that does not import ``module`` makes the parser: of a module that is a script as well."""
+    return (
+        option.kind == "option"
+        and option.module is not module
+        and runs_only_as_script(project, option.module, option.node)
+        and module not in reached_from(project, [option.module], MAX_MODULES)
+    )
 
 
 def _in_passed_files(project: Project, module: ModuleNames, name: str) -> Sequence[Option]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from ...model import Edit, EditRefused, ReplaceExpression
@@ -24,6 +24,10 @@ def member_source(project: Project, kind: str, module: ModuleNames, node: ast.ex
     document, name = module.document, ast.unparse(node.value)
     place = (kind, document.path, document.span(node), "", members[node.attr], ast.unparse(node))
     return Source(*place, respelling=partial(_other, module, node, name, members), offered=tuple(members.values()))
+
+
+def are_members(found: Iterable[Source]) -> bool:
+    return any(isinstance(item.respelling, partial) and item.respelling.func is _other for item in found)
 
 
 def _members(owner: ast.AST) -> Mapping[str, str]:

@@ -24,7 +24,7 @@ from ...torch.accelerators import asked_of_accelerators
 from ...torch.dtype_values import constants_of
 from ...torch.dtypes import Unknown
 from .command_options import as_overridden, constructions_of, declared_options, values_given
-from .enum_members import member_source
+from .enum_members import are_members, member_source
 from .joined_switches import ASKS_FOR_DEVICE, all_of, is_joined, none_of
 from .launch_flags import programs_of
 from .mapping_items import DICTIONARIES, fills, is_of_globals, values_under
@@ -86,7 +86,8 @@ def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Itera
     if literal is not None:
         return (literal,)
     if isinstance(node, ast.Attribute) and node.attr == "value":
-        return question.of(module, node.value)
+        found = question.of(module, node.value)
+        return found if are_members(found) else None
     given = list(asked_of_accelerators(question.project, module, node))
     if given:
         return [item for there, value in given for item in question.of(there, value)]

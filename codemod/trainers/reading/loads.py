@@ -99,6 +99,11 @@ def as_read(project: Project, load: Load) -> Load:
     return _load(project, load.module, load.call, Keywords(found.values, True), unsloth=load.unsloth)
 
 
+def is_of_transformers(project: Project, load: Load) -> bool:
+    """Whether the class that loads is one of the transformers package."""
+    return (resolve(project, load.module, load.call.func) or "").startswith("transformers.")
+
+
 def initial_load(project: Project, module: ModuleNames, arguments: ast.Call, model: ast.expr) -> Load | None:
     """The load that a TRL trainer does itself: ``SFTTrainer("name", args=SFTConfig(model_init_kwargs={...}))``."""
     if not _is_text(module, model):

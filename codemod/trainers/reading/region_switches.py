@@ -78,10 +78,25 @@ def is_fixed_off(project: Project, region: Autocast) -> bool:
     if all(item.kind == "argument" for item in found):
         return unfollowed_argument(project, region.module, switch.node) is None
     off = {not switch.opens}
-    if constants_of(project, region.module, switch.node) != off:
+    if constants_of(project, region.module, switch.node) != off and not _is_passed(project, region.module, switch, off):
         return False
     near = region.module.path if isinstance(switch.node, ast.Name) else ""
     return all(item.kind == "constant" and (item.path == near or not is_set(project, item.key)) for item in found)
+
+
+def _is_passed(project: Project, module: ModuleNames, switch: RegionSwitch, off: set[bool]) -> bool:
+    """Whether every call that is seen passes a variable that is certainly this constant: ``step(net, use_amp=amp)``."""
+    node, function = switch.node, module.scope_of(switch.node).function.node
+    if not isinstance(node, ast.Name) or not isinstance(function, FunctionNode):
+        return False
+    sites = callers_of(project, module, function).sites
+    given = [(site.module, site.target.arguments(site.call).get(node.id)) for site in sites]
+    only = len(module.bindings_of(node)) == 1
+    return (
+        only
+        and bool(given)
+        and all(value is not None and constants_of(project, caller, value) == off for caller, value in given)
+    )
 
 
 def tests_of(project: Project, region: Autocast) -> Iterator[tuple[ModuleNames, ast.Compare]]:

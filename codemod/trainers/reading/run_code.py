@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ast
 
+from ...purpose.proved_reach import is_reached
 from ...python.names import modules_at, root_name
 from ...python.reach import MAX_PARTS, reached
 from ...source.project import Project
 from ..parsers.programs import is_main_guard
+from .scopes import CodeOrigin, Scope
 
 
 def is_used(project: Project, script: str, path: str, row: int) -> bool:
@@ -43,6 +45,14 @@ def _rows_of_scripts(project: Project, path: str) -> list[tuple[int, int]]:
     guarded = [(module, node) for module in modules for node in module.tree.body if is_main_guard(node)]
     spans = [module.document.span(node) for module, node in guarded]
     return [(span.row, span.end_row) for span in spans]
+
+
+def is_switched_off(project: Project, scope: Scope) -> bool:
+    """Whether a dictionary is built where no run comes: ``if args.deepspeed: write_config()``, and nothing sets it."""
+    origin = scope.origin if scope.kind == "mapping" else None
+    if not isinstance(origin, CodeOrigin) or origin.node is None:
+        return False
+    return not is_reached(project, origin.module, origin.node)
 
 
 def _used_rows(project: Project, script: str) -> dict[str, list[tuple[int, int]]] | None:

@@ -184,10 +184,18 @@ def _named_in(project: Project, asked: tuple[str, bool]) -> tuple[ModuleNames, .
     for entry in config.text.entries if config is not None else ():
         holder, dot, name = entry.value.rpartition(".") if entry.key and isinstance(entry.value, str) else ("", "", "")
         found = project.python_path(holder) if dot and name.isidentifier() else None
-        if found is not None and (entry.key[-1] in CLASS_KEYS or by_any_key):
+        if found is not None and (entry.key[-1] in CLASS_KEYS or (by_any_key and _defines(project, found, name))):
             starts[found] = None
     modules = [*modules_at(project, starts)]
     return reached_from(project, modules, MAX_MODULES)
+
+
+def _defines(project: Project, path: str, name: str) -> bool:
+    """Whether a module has a class or a function of this name, so that ``runner: project.runners.Trainer`` names it."""
+    modules = modules_at(project, [path])
+    return any(
+        item.kind in ("class", "function") for each in modules for item in each.module_scope.bindings.get(name, ())
+    )
 
 
 def constant_files(project: Project, path: str) -> tuple[str, ...]:

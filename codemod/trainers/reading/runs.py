@@ -27,7 +27,7 @@ from .handed import Launch, handed_in, is_left_out
 from .picked_calls import is_picked_by_word
 from .program_files import LAUNCHING, file_in_code, file_named, files_named, script_of
 from .programs_started import built_by_name, candidates, is_program, modules_of, rows_of_main, uses_step_of
-from .run_code import is_used
+from .run_code import is_switched_off, is_used
 from .run_files import (
     RunFile,
     built_configs,
@@ -214,7 +214,8 @@ class _Resolver:
             how = link if path == script else f"imported by {script}"
             for scope in self._by_path.get(path, []):
                 used = scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row)
-                if used and not (launch is not None and is_left_out(self._project, scope, launch)):
+                is_off = path != script and is_switched_off(self._project, scope)
+                if used and not is_off and not (launch is not None and is_left_out(self._project, scope, launch)):
                     yield self._called(scope, how, launch)
             if self._states_in_files:
                 words = launch.words if launch is not None else ()

@@ -12,6 +12,8 @@ from ..framework import Key
 from ..parsers.structured_fields import numbers_asked
 from ..reading.known_readers import reader_is_known
 from ..reading.loaded_files import loaders_of
+from ..reading.recognition import runs_program
+from ..reading.runs import runs_with
 from ..reading.scopes import Scope
 from .steps import Step
 
@@ -84,4 +86,13 @@ def _takes(project: Project, scope: Scope, key: Key) -> bool:
         return scope.takes(key)
     if scope.kind == "command" or not scope.framework.parsed_by_scripts:
         return True
-    return any(setting.key.means for setting in scope.settings)
+    states_any = any(setting.key.means for setting in scope.settings)
+    return states_any or _is_read_by_own_program(project, scope)
+
+
+def _is_read_by_own_program(project: Project, scope: Scope) -> bool:
+    """Whether a launch line starts the framework's own program with the file."""
+    return any(
+        run.command is not None and runs_program(scope.framework, run.command.words)
+        for run in runs_with(project, scope)
+    )

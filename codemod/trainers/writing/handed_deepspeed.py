@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from ...formats.shell_variables import NAMED
 from ...formats.text import CommandLine
 from ...python.names import ModuleNames
 from ...source.documents import FileKind
@@ -53,7 +54,15 @@ def _brings_flags(project: Project, command: CommandLine, switches: set[str]) ->
         if UNSEEN.fullmatch(word.strip("\"'")):
             flag = plain_flag(before)
             is_value = before.startswith("-") and "=" not in before and flag not in (*DEEPSPEED_FILES, *switches)
-            yield not is_value
+            yield not is_value or _holds_flags(project, word)
+
+
+def _holds_flags(project: Project, word: str) -> bool:
+    """Whether a text gives a variable words that are flags."""
+    match = NAMED.fullmatch(word.strip("\"'"))
+    said = f"{match[0].strip('${}')}=" if match is not None else ""
+    texts = (item.text for kind in STARTING for item in (project.documents(kind, (said,)) if said else ()))
+    return any("--" in line.partition(said)[2] for text in texts for line in text.splitlines())
 
 
 def _is_unknown(project: Project, module: ModuleNames, value: ast.expr) -> bool:

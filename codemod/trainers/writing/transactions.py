@@ -15,7 +15,7 @@ from ...purpose.files import purpose_of
 from ...purpose.runs import starts_of
 from ...purpose.training import training_modules
 from ...purpose.words import Purpose
-from ...python.names import names_of
+from ...python.names import ModuleNames, names_of
 from ...source.project import Project
 from ..reading.declarations import scopes_of
 from ..reading.known_readers import INSTRUCTIONS
@@ -225,7 +225,7 @@ class _Programs:
         scopes = [item for item in scopes_of(self._project) if item.path == path and item.is_of_module]
         names = {setting.name for scope in scopes for setting in scope.settings if setting.key.means}
         documents = self._project.python_documents(("exec(",)) if names else ()
-        executing = [names_of(self._project, item) for item in documents]
+        executing = [module for module in (names_of(self._project, item) for item in documents) if _executes(module)]
         if all(module.path != path for module in (*executing, *training_modules(self._project))):
             bound = (module for module in executing if names <= module.module_scope.bindings.keys())
             yield from (("start", module.path) for module in bound)
@@ -236,6 +236,10 @@ class _Programs:
         if document is not None:
             starts = starts_of(self._project, names_of(self._project, document))
             yield from ((("start", item.document.path), item.document.path) for item in starts[:MAX_STARTS])
+
+
+def _executes(module: ModuleNames) -> bool:
+    return any(module.scope_of(call) is module.module_scope for call in module.calls_by_name.get("exec", ()))
 
 
 def _rows_changed(move: Move) -> dict[str, set[int]]:
