@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..python.names import FunctionNode, ModuleNames
 from ..source.project import Project
+from ..torch.dtypes import FP32
 from ..torch.half_words import weights_can_be_half
 from ..torch.tables.libraries import MODEL_PARAMETERS
 from .analysis import flow_of
 from .frame import Application, Autocasting, Meeting
-from .lattice import Kind
+from .lattice import Kind, Role
 from .roots import followed_modules, holders, in_order, roots_in
 from .ways import Way, in_way, ways_into
 
@@ -71,7 +72,8 @@ def meetings_of_data(project: Project, module: ModuleNames) -> Iterator[Meeting]
         if isinstance(function, FunctionNode):
             for way in ways_into(project, module, function):
                 if _has_half_model(way):
-                    yield from in_way(project, module, function, way).record.meetings
+                    met = in_way(project, module, function, way).record.meetings
+                    yield from (item for item in met if _is_of_data(item))
 
 
 def _has_loaders(project: Project) -> bool:
@@ -84,3 +86,7 @@ def _has_half_model(way: Way) -> bool:
         return False
     models = [value for value in way.names.values() if value.kind is Kind.MODULE]
     return any(model.atoms and all(atom.is_half for atom in model.atoms) for model in models)
+
+
+def _is_of_data(meeting: Meeting) -> bool:
+    return meeting.odd.atom.role is Role.DATA and meeting.odd.atom.dtype == FP32

@@ -32,6 +32,7 @@ from .surroundings import (
     is_cast_below,
     is_cast_on_the_way,
     is_cast_to_the_other,
+    is_on_purpose,
     is_only_for_prepared,
     readers,
 )
@@ -50,6 +51,7 @@ class Family(Enum):
 
 ATTENTION_OPERATIONS = ("scaled_dot_product_attention", "multi_head_attention_forward", "lstm", "gru", "rnn_tanh")
 NORMS = ("layer_norm", "group_norm", "batch_norm", "rms_norm", "instance_norm")
+LOSSES = ("loss", "criterion")
 MAX_MISTAKES = 3
 """Separate mistakes that one program may hold; more refute that it runs as it is taken to run."""
 
@@ -83,6 +85,8 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
         if not is_proved(project, meeting) or is_recast_elsewhere(project, meeting):
             continue
         if not is_mistake(meeting) or is_cast_on_the_way(meeting):
+            continue
+        if is_on_purpose(meeting):
             continue
         unread = _is_kept(meeting) or _is_only_returned(meeting)
         if unread and project.fact(_widening).isdisjoint((meeting.node, _maker(meeting))):
@@ -145,7 +149,10 @@ def _of_run(project: Project, run: HalfRun) -> list[Meeting]:
     raising = [
         meeting
         for meeting in run.record.meetings
-        if meeting.mix != "promotes" and is_mistake(meeting) and not is_cast_on_the_way(meeting)
+        if meeting.mix != "promotes"
+        and is_mistake(meeting)
+        and not is_on_purpose(meeting)
+        and not is_cast_on_the_way(meeting)
     ]
     if len({_maker(meeting) for meeting in raising}) > MAX_MISTAKES:
         return []
@@ -256,6 +263,8 @@ def is_mistake(meeting: Meeting) -> bool:
         return False  # the weights have just been made, in float32
     if is_cast_to_the_other(meeting):
         return False
+    if meeting.operation == "module" and _is_entry_or_loss(meeting):
+        return False
     if meeting.mix == "promotes" and (meeting.autocast is Autocasting.ON or _asked_for_float32(odd)):
         return False  # the layer behind a concatenation under autocast casts it
     if odd.dtype is not None and odd.dtype != FP32:
@@ -263,6 +272,12 @@ def is_mistake(meeting: Meeting) -> bool:
     if odd.made is Made.AUTOCAST or meant.made is Made.AUTOCAST:
         return meeting.mix == "raises-destination" or (meeting.certain and meeting.autocast is Autocasting.OFF)
     return meeting.certain or not (meeting.mix == "raises" and _is_deliberate(meeting))
+
+
+def _is_entry_or_loss(meeting: Meeting) -> bool:
+    """``self(inputs)`` in a training step, whose class casts its own inputs; losses are float32 and hold no weights."""
+    name = last_name(meeting.meant.node)
+    return name == "self" or any(word in name.lower() for word in LOSSES)
 
 
 def _asked_for_float32(odd: Atom) -> bool:

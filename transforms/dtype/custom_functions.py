@@ -218,7 +218,7 @@ def looks_after_itself(function: CustomFunction) -> bool:
     """Whether the class asks for autocast, or switches it, in its own code."""
     for node in ast.walk(function.node):
         text = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-        if "autocast" in text:
+        if "autocast" in text and not _is_decorator(function, node):
             return True
     return False
 
@@ -230,6 +230,11 @@ def compares_dtypes(node: ast.AST) -> bool:
 
 def reads_dtype(node: ast.AST) -> bool:
     return any(isinstance(item, ast.Attribute) and item.attr == "dtype" for item in ast.walk(node))
+
+
+def _is_decorator(function: CustomFunction, node: ast.AST) -> bool:
+    decorators = [*function.forward.decorator_list, *function.backward.decorator_list]
+    return any(node is item for decorator in decorators for item in ast.walk(decorator))
 
 
 def _is_annotated_number(parameter: ast.arg) -> bool:

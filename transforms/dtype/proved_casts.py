@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.flow.analysis import flow_of
+from ...codemod.flow.analysis import FlowAnalysis, flow_of
 from ...codemod.flow.classes import LibraryModel, ProjectClass, TorchLayer
 from ...codemod.flow.containers import LISTS
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Kind, Role, Value
 from ...codemod.proof.needs import Known, Need
 from ...codemod.python.arguments import receiver_of
+from ...codemod.python.bindings import self_stores
 from ...codemod.python.functions import FunctionTarget, called_function
-from ...codemod.python.names import ModuleNames
+from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import function_of
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
@@ -37,6 +38,8 @@ QUANTIZERS = (
 )  # fmt: skip
 """The packages that do."""
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult, ast.Pow)
+MAX_DEPTH = 4
+"""Classes inside classes that are looked into; deeper ones count as not known."""
 
 
 def needs_of_cast(project: Project, meeting: Meeting, text: str) -> tuple[Need, ...]:
@@ -64,7 +67,7 @@ def _may_quantize(project: Project) -> bool:
 def _can_be_asked(project: Project, meeting: Meeting, text: str) -> bool:
     """Whether the module that gives the dtype certainly has what is asked of it."""
     if text.startswith("next("):
-        return owns_parameters(meeting.applied)
+        return owns_parameters(flow_of(project), meeting.applied)
     detail = meeting.applied.detail if meeting.applied is not None else None
     layer = LAYERS.get(detail.name) if isinstance(detail, TorchLayer) else None
     if layer is None or not layer.affine or not text.endswith(".weight.dtype"):
@@ -89,11 +92,26 @@ def is_read_as_tensor(project: Project, meeting: Meeting) -> bool:
     if meeting.odd.atom.role not in (Role.DATA, Role.PARAMETER) or meeting.operation != "module":
         return True
     module, node = meeting.module, meeting.odd.node
+    if _is_layer(meeting.applied) or _computes(node) or _taken_by_autoencoder(meeting):
+        return True
     if isinstance(meeting.node, ast.Call):
         target = _target(project, meeting, meeting.node)
         if target is not None and _takes_tensor(project, target, meeting.node, node, 0):
             return True
     return _is_used_as_tensor(project, module, function_of(module, node), ast.unparse(_moved(node)), 0)
+
+
+def _is_layer(value: Value | None) -> bool:
+    """Whether a module takes nothing but tensors."""
+    if value is None or not isinstance(value.detail, TorchLayer):
+        return False
+    return _is_layer(value.items[0]) if value.items else value.detail.name not in LISTS
+
+
+def _taken_by_autoencoder(meeting: Meeting) -> bool:
+    detail = meeting.applied.detail if meeting.applied is not None else None
+    first = meeting.node.args[:1] if isinstance(meeting.node, ast.Call) else []
+    return isinstance(detail, LibraryModel) and detail.name.startswith("Autoencoder") and meeting.odd.node in first
 
 
 def _target(project: Project, meeting: Meeting, call: ast.Call) -> FunctionTarget | None:
@@ -119,6 +137,13 @@ def _moved(node: ast.expr) -> ast.expr:
     return node
 
 
+def _computes(node: ast.expr) -> bool:
+    """Whether an expression is a computation on tensors, or a method of one."""
+    node = _moved(node)
+    of_tensor = receiver_of(node, *ONLY_TENSORS) is not None
+    return of_tensor or (isinstance(node, ast.BinOp) and isinstance(node.op, ARITHMETIC))
+
+
 def _is_used_as_tensor(project: Project, module: ModuleNames, function: ast.AST, text: str, depth: int) -> bool:
     """Whether the function asks something of ``text`` that only a tensor can answer."""
     for node in ast.walk(function):
@@ -136,23 +161,48 @@ def _is_used_as_tensor(project: Project, module: ModuleNames, function: ast.AST,
 
 
 def _hands_to_tensors(project: Project, module: ModuleNames, call: ast.Call, text: str, depth: int) -> bool:
-    """Whether ``text`` is an argument of a function that treats it as a tensor."""
+    """Whether ``text`` is an argument of a layer of the same object, or of a function that treats it as a tensor."""
     given = next((item for item in call.args if ast.unparse(item) == text), None)
     if given is None:
         return False
+    owner = module.scope_of(call).enclosing_class
+    if owner is not None and attribute_chain(call.func) == ["self", getattr(call.func, "attr", "")]:
+        held = flow_of(project).attributes(ProjectClass(module, owner)).get(getattr(call.func, "attr", ""))
+        if _is_layer(held):
+            return True
     target = called_function(project, module, call)
     return target is not None and _takes_tensor(project, target, call, given, depth + 1)
 
 
-def owns_parameters(value: Value | None) -> bool:
+def owns_parameters(analysis: FlowAnalysis, value: Value | None, depth: int = 0) -> bool:
     """Whether every object that ``value`` can be has a parameter: of its own, or in one of its modules."""
-    if value is None or value.kind is not Kind.MODULE:
+    if value is None or value.kind is not Kind.MODULE or depth > MAX_DEPTH:
         return False
     detail = value.detail
     if isinstance(detail, TorchLayer) and detail.name in LISTS:
-        return any(owns_parameters(item) for item in value.items or ())
+        return any(owns_parameters(analysis, item, depth + 1) for item in value.items or ())
     if isinstance(detail, TorchLayer):
         layer = LAYERS.get(detail.name)
         return layer is not None and layer.has_weights and not layer.affine
-    # some weights of a class of the project have met a value
-    return isinstance(detail, ProjectClass) or (isinstance(detail, LibraryModel) and detail.name[:1].isupper())
+    if isinstance(detail, ProjectClass):
+        return _class_owns(analysis, detail, depth)
+    return isinstance(detail, LibraryModel) and detail.name[:1].isupper()
+
+
+def _class_owns(analysis: FlowAnalysis, found: ProjectClass, depth: int) -> bool:
+    """Whether the constructor gives each object a parameter, or a module that has one, whatever its arguments are."""
+    for name, value in analysis.attributes(found).items():
+        stores = self_stores(found.module, found.scope, name)
+        in_constructor = [getattr(found.module.parents.get(item), "name", "") == "__init__" for _, item in stores]
+        made = [expression for expression, _ in stores]
+        if stores and all(in_constructor) and all(isinstance(expression, ast.Call) for expression in made):
+            if owns_parameters(analysis, value, depth + 1):
+                return True
+            if all(_is_parameter(found, expression) for expression in made):
+                return True
+    return False
+
+
+def _is_parameter(found: ProjectClass, expression: ast.expr | None) -> bool:
+    named = isinstance(expression, ast.Call) and found.module.qualified(expression.func)
+    return named in ("torch.nn.Parameter", "torch.nn.parameter.Parameter")

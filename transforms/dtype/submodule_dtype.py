@@ -36,7 +36,7 @@ and a module that are cast in branches of the same test; places that no run come
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from ...codemod.flow.analysis import flow_of
@@ -49,8 +49,10 @@ from ...codemod.purpose.entered import way_inside
 from ...codemod.python.arguments import receiver_of
 from ...codemod.python.callers import callers_of
 from ...codemod.python.functions import bases_of
-from ...codemod.python.names import FunctionNode, ModuleNames, last_name, resolve
+from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, last_name, resolve
+from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
+from ...codemod.torch.api import CASTS
 from ...codemod.torch.dtypes import HALVES
 from .casts import module_fix, operand_fix, producer_fix
 from .clashes import Family, clashes, name_of, told
@@ -66,8 +68,9 @@ Holder: TypeAlias = FunctionNode | None
 
 def check(project: Project) -> Iterator[Finding]:
     for meeting in clashes(project, Family.SUBMODULE):
-        message = seen_message(meeting) or _message(meeting)
-        yield told(rule, project, meeting, message, fixes(project, meeting))
+        if not hang_on_one_test(meeting):
+            message = seen_message(meeting) or _message(meeting)
+            yield told(rule, project, meeting, message, fixes(project, meeting))
     yield from _parts_in_float32(project)
 
 
@@ -89,6 +92,36 @@ def fixes(project: Project, meeting: Meeting) -> list[Fix | None]:
         return [module_fix(project, meeting)]
     made = meeting.odd.atom.made is Made.TABLE or meeting.odd.node is meeting.meant.node
     return [producer_fix(project, meeting) if made else None, operand_fix(project, meeting)]
+
+
+# --- casts under the same test ----------------------------------------------------------------------------------------
+
+
+def hang_on_one_test(meeting: Meeting) -> bool:
+    """Whether what decides about the value's cast decides about the module's as well.
+
+    Which branch of the one goes with which of the other is not asked: the code looked at that test twice.
+    """
+    operand, call = meeting.odd.node, meeting.node
+    if operand is not meeting.meant.node or not isinstance(operand, ast.Name) or not isinstance(call, ast.Call):
+        return False
+    module = meeting.module
+    of_value = _tests(module, (item.node for item in module.bindings_of(operand)))
+    return not of_value.isdisjoint(_tests(module, _casts(module, call.func)))
+
+
+def _casts(module: ModuleNames, called: ast.expr) -> Iterator[ast.Call]:
+    """The calls that cast the module, or the object that holds it."""
+    chain = attribute_chain(called) or []
+    owners = {".".join(chain[:count]) for count in range(1, len(chain) + 1)} - {"self"}
+    for call in (call for name in CASTS for call in module.calls_by_name.get(name, [])):
+        if isinstance(call.func, ast.Attribute) and ".".join(attribute_chain(call.func.value) or []) in owners:
+            yield call
+
+
+def _tests(module: ModuleNames, nodes: Iterable[ast.AST]) -> set[str]:
+    """What is asked on the way to any of these places; ``x is None`` and ``x is not None`` ask the same."""
+    return {text for node in nodes for guard in guards(module, node) for text, _ in guard.facts}
 
 
 # --- parts in float32 -------------------------------------------------------------------------------------------------

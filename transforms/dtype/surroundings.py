@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ...codemod.flow.call_dtypes import is_device
 from ...codemod.flow.frame import Meeting
+from ...codemod.flow.lattice import Role
 from ...codemod.flow.results import may_be_prepared
 from ...codemod.half.atom_places import chain_of
 from ...codemod.python.arguments import receiver_of
@@ -17,6 +18,7 @@ from ...codemod.torch.api import NARROWING
 
 MOVING = ("device", "non_blocking", "memory_format", "copy")
 """Arguments of ``to`` that say nothing about a dtype."""
+POSITION_WORDS = ("index", "indices", "_ids")
 
 # --- casts above and below: nobody can tell which of them are taken, so nothing is said there -------------------------
 
@@ -130,3 +132,34 @@ def readers(meeting: Meeting) -> list[ast.expr]:
     here = [item for item in loads if module.scope_of(item).function is holder]
     below = [item for item in here if position(item) > position(statement)]
     return [item for item in below if module.statement_of(item) is not statement] if names else [meeting.node]
+
+
+# --- on purpose -------------------------------------------------------------------------------------------------------
+
+
+def is_on_purpose(meeting: Meeting) -> bool:
+    """Whether the author of the code knows what meets there, or nothing 16-bit can come there."""
+    is_loss = meeting.operation.endswith(("loss", "cross_entropy"))
+    return is_loss or _is_exported(meeting) or _is_asked_for_shape(meeting) or _is_joined_anywhere(meeting)
+
+
+def _is_exported(meeting: Meeting) -> bool:
+    """Exports run the model in float32, on inputs made for it."""
+    path = meeting.module.document.path.lower()
+    function = meeting.function.name.lower() if meeting.function is not None else ""
+    stem = path.rpartition("/")[2]
+    return "onnx" in path or stem.startswith("export") or "onnx" in function or "export" in function
+
+
+def _is_asked_for_shape(meeting: Meeting) -> bool:
+    """A trial run while the model is built: the weights are float32 then."""
+    parent = meeting.module.parents.get(meeting.node)
+    return isinstance(parent, ast.Attribute) and parent.attr in ("shape", "size", "ndim")
+
+
+def _is_joined_anywhere(meeting: Meeting) -> bool:
+    """A concatenation with (or a write of) positions, which have a dtype of their own."""
+    if meeting.mix not in ("promotes", "raises-destination") or meeting.meant.atom.role is not Role.EXPRESSION:
+        return False
+    text = ast.unparse(meeting.meant.node).lower()
+    return meeting.meant.node is not meeting.odd.node and any(word in text for word in POSITION_WORDS)

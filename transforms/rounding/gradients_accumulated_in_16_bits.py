@@ -83,7 +83,7 @@ def _counted(project: Project, module: ModuleNames, optimizer: ast.Call) -> Stat
         stepped = receiver_of(call)
         if stepped is not None and ast.unparse(stepped) in names:
             asked = [*_tested(module, call), *_looped(project, module, call)]
-            found = (_count(project, module, node) for node in asked)
+            found = (_count(project, module, node) for node in asked if _is_accumulation(node))
             known = next((item for item in found if item is not None), None)
             if known is not None:
                 return known
@@ -115,6 +115,11 @@ def _goes_back(project: Project, module: ModuleNames, call: ast.Call) -> bool:
         return True
     target = called_function(project, module, call)
     return target is not None and ".backward()" in ast.unparse(target.node)
+
+
+def _is_accumulation(node: ast.expr) -> bool:
+    name = (attribute_chain(node) or [""])[-1].lower()
+    return "accum" in name or isinstance(node, ast.Constant)
 
 
 rule = Rule.of("PF807", check)

@@ -46,7 +46,7 @@ from collections.abc import Iterator
 
 from ....codemod.flow.autograd import differ
 from ....codemod.flow.frame import Product
-from ....codemod.flow.lattice import Role
+from ....codemod.flow.lattice import Role, Value
 from ....codemod.half.enclosed import can_be_inside
 from ....codemod.model import Edit, Finding, Fix, Rule, Span
 from ....codemod.proof.needs import Known
@@ -129,12 +129,12 @@ def _not_carried(project: Project, function: CustomFunction) -> Iterator[Finding
     wrong = backward is not None and backward.kind == FORWARD and backward.cast_inputs is None and backward.understood
     if (backward is not None and not wrong) or compares_dtypes(function.node):
         return
-    if _clash(project, function) is None:
+    if _clash(project, function, only_bf16=True) is None:
         return  # to find what runs it costs more
     runs = _runs_inside(project, function)
     if function.forward_amp is None and (wrong or not runs):
         return
-    clash = _clash(project, function)
+    clash = _clash(project, function, bool(runs) and all(run.dtypes == {BF16} for run in runs))
     if clash is None or not is_applied_under_autocast(project, function):
         return
     yield _lost(project, function, clash, runs)
@@ -160,15 +160,21 @@ def _is_inside(project: Project, run: Run, module: ModuleNames, node: ast.AST) -
     return direct or can_be_inside(project, run, module, node)
 
 
-def _clash(project: Project, function: CustomFunction) -> Product | None:
+def _clash(project: Project, function: CustomFunction, only_bf16: bool) -> Product | None:
     """The first product of backward whose operands have two dtypes after a forward pass under autocast."""
     passes = passes_of(project, function)
     for product in passes.backward.record.products.values() if passes is not None else ():
         tensors = [*product.operands, *([product.target] if product.target is not None else [])]
         pairs = [(mine, theirs) for index, (_, mine) in enumerate(tensors) for _, theirs in tensors[index + 1 :]]
-        if not product.autocast and any(differ(*pair) for pair in pairs):
+        if not product.autocast and any(differ(*pair) or (only_bf16 and _is_halved(*pair)) for pair in pairs):
             return product
     return None
+
+
+def _is_halved(one: Value, other: Value) -> bool:
+    """Whether autocast computed one tensor, and the other one is cast to float16."""
+    pair = [atom for atom in (one.only, other.only) if atom is not None]
+    return {atom.role for atom in pair} == {Role.AUTOCAST, None} and any(atom.dtype == FP16 for atom in pair)
 
 
 def _lost(project: Project, function: CustomFunction, clash: Product, runs: tuple[Run, ...]) -> Finding:
