@@ -69,6 +69,11 @@ USED = {
         "lib.py": f"class Base:\n    def __init_subclass__(cls):\n        ALL.append(cls)\n\n\n{HIDDEN}",
         "main.py": f"from lib import ALL{MAIN}ALL[0]()()\n",
     },
+    "a class whose metaclass notes it": {
+        "lib.py": f"class Noting(type):\n    pass\n\n\nclass Base(metaclass=Noting):\n    pass\n\n\n{HIDDEN}",
+        "main.py": f"from lib import ALL{MAIN}ALL[0]()()\n",
+    },
+    "a method of a class that is handed on": {"lib.py": f"{CLASS}\n{MAIN}serve(Job)\n"},
 }
 UNUSED = {
     "never": {"lib.py": HERE, "main.py": f"import lib{MAIN}print(lib)\n"},

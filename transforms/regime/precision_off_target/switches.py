@@ -22,9 +22,7 @@ from ....codemod.trainers.reading.command_options import declared_options
 from ....codemod.trainers.reading.numerals import truths
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.reading.stated_words import is_switch, speaks
-
-NAMING = ("autocast", "print", "info", "str", "repr", "format", "nullcontext")
-"""Calls that take the dtype of a region without computing in it."""
+from ....codemod.trainers.writing.chosen_besides import SHOWING
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +137,7 @@ def _other_use(project: Project, module: ModuleNames, dtype: ast.Name) -> Place 
             continue
         parent = module.parents.get(load)
         call = module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
-        if not isinstance(call, ast.Call) or load is call.func or last_name(call.func) in NAMING:
+        if not isinstance(call, ast.Call) or load is call.func or last_name(call.func) in SHOWING:
             continue
         if isinstance(parent, ast.keyword) or called_function(project, module, call) is None:
             return module.place(load, f"{ast.unparse(call)} is in the dtype of the region, and would stay in it")
