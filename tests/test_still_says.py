@@ -460,3 +460,16 @@ def test_a_setting_that_the_edits_switch_off_says_nothing(tmp_path: Path) -> Non
     report, _ = moved(tmp_path, all_rules(), files, "fp32", unsafe=True)
     assert {run.state for run in report.moves} == {MoveState.MOVED}
     assert not [place for run in report.moves for place in run.still]
+
+
+def test_a_comment_that_speaks_of_mixed_precision_is_told_on_the_way_to_float32(tmp_path: Path) -> None:
+    code = SWITCHED.replace("for _ in", "# the sampler is no part of it\nfor _ in").replace(
+        '    with torch.autocast("cuda", enabled=args.use_amp):',
+        '    # forward with AMP\n    with torch.autocast("cuda"):',
+    )
+    files = {"train.py": code.replace(", enabled=args.use_amp", ""), "requirements.txt": PINS}
+    _, runs = moved(tmp_path, all_rules(), files, "fp32")
+    (run,) = runs.values()
+    assert run.state is MoveState.MOVED
+    (told,) = run.still
+    assert told.message == "still speaks of mixed precision: forward with AMP"

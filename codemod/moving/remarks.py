@@ -27,6 +27,8 @@ PRINTED = re.compile(r"^\s*(?:echo|printf)\s(?P<said>.*)$")
 NAMES = re.compile(
     r"(?a)(?<!\w)(?:bf16|bfloat16|fp16|float16|half(?=[ -]precision)|fp32|float32|full(?=[ -]precision))(?!\w)"
 )
+MIXING = re.compile(r"(?ai)(?<!\w)(?:amp|autocast|mixed[ -]precision)(?!\w)")
+"""What regions that are off no longer do."""
 MAX_ROWS = 5_000
 """Longer texts are not compared row by row."""
 SHOWING = ("cat", "tee", "")
@@ -52,6 +54,8 @@ def remarks(project: Project, after: Project, fixes: Iterable[Fix], target: Targ
             if not named.isdisjoint(others) and wanted not in named:
                 name = min(dtype.name for dtype in named & others)
                 yield Place(path, Span(row, 1, row, 1), f"still says {name} in words: {shortened(text.strip())}")
+            elif not named and target.regime == "fp32" and MIXING.search(text) is not None:
+                yield Place(path, Span(row, 1, row, 1), f"still speaks of mixed precision: {shortened(text.strip())}")
 
 
 def _remarks(after: Project, old: Document, new: Document) -> dict[int, str]:
