@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import pathlib
 import signal
 import types
 from collections.abc import Callable, Iterator
@@ -20,6 +21,12 @@ _NO_FILES = (
     *("getuid", "geteuid", "getgid", "getegid", "umask", "register_at_fork", "sched_yield", "cpu_count"),
 )
 """Builtins of `os` that touch no file."""
+
+
+def holders_of(name: str) -> list[object]:
+    """Where a function of `os` is looked up: until Python 3.10 `pathlib` keeps those that it uses."""
+    kept = getattr(pathlib, "_normal_accessor", None)
+    return [os, kept] if kept is not None and getattr(kept, name, None) is getattr(os, name) else [os]
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,9 @@ class Steps:
         """Begin. The functions of `os` stay replaced for the rest of the process."""
         for name, real in list(vars(os).items()):
             if isinstance(real, types.BuiltinFunctionType) and name not in _NO_FILES and name[:1].islower():
-                setattr(os, name, self._wrapped(name, real))
+                step = self._wrapped(name, real)
+                for holder in holders_of(name):
+                    setattr(holder, name, step)
         os.fdopen = self._fdopen  # type: ignore[assignment]
 
     @contextmanager

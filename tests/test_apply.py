@@ -22,6 +22,8 @@ from precfix.codemod.applying.worktree import dirty_files
 from precfix.codemod.model import UsageError
 from precfix.codemod.outcome import FileChange
 
+from .fault_steps import holders_of
+
 CHANGES = (
     FileChange("a.py", b"a = 1\r\n", b"a = 2\r\n"),
     FileChange("sub/b.yaml", b"\xff\x00 old", b"new, and longer than it was"),
@@ -219,7 +221,7 @@ class Strange:
 STEPS = ("open", "fsync", "replace", "rename", "chmod", "mkdir", "unlink")
 
 
-def intercept(patch: Callable[[str, object], None], at: int, act: Callable[[], None]) -> list[str]:
+def intercept(patch: Callable[[object, str, object], None], at: int, act: Callable[[], None]) -> list[str]:
     """Do ``act`` before the ``at``-th (from 0) step that touches the disk; the steps seen so far."""
     seen: list[str] = []
 
@@ -235,27 +237,29 @@ def intercept(patch: Callable[[str, object], None], at: int, act: Callable[[], N
         return step
 
     for name in STEPS:
-        patch(name, wrap(name))
+        step = wrap(name)
+        for holder in holders_of(name):
+            patch(holder, name, step)
     return seen
 
 
-def steps_of_apply(folder: Path) -> list[str]:
+def steps_of_apply(folder: Path) -> int:
     root = make(folder / "count")
-    return steps_of(lambda: apply(root, CHANGES, allow_dirty=True))
+    return count_steps(lambda: apply(root, CHANGES, allow_dirty=True))
 
 
-def steps_of(action: Callable[[], object]) -> list[str]:
+def count_steps(action: Callable[[], object]) -> int:
     with pytest.MonkeyPatch.context() as patch:
-        seen = intercept(lambda name, value: patch.setattr(os, name, value), -1, lambda: None)
+        seen = intercept(patch.setattr, -1, lambda: None)
         action()
-    return seen
+    return len(seen)
 
 
 def die_at(step: int, action: Callable[[], object]) -> None:
     """Run ``action`` in a child process that dies at once before a step."""
     child = os.fork()
     if child == 0:
-        intercept(lambda name, value: setattr(os, name, value), step, lambda: os._exit(9))
+        intercept(setattr, step, lambda: os._exit(9))
         action()
         os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -263,7 +267,7 @@ def die_at(step: int, action: Callable[[], object]) -> None:
 
 
 def test_a_process_that_dies_leaves_old_or_new_files_and_undo_works(tmp_path: Path) -> None:
-    steps = len(steps_of_apply(tmp_path))
+    steps = steps_of_apply(tmp_path)
     assert steps > 25
     seen = set()
     for step in range(steps):
@@ -287,7 +291,7 @@ def test_a_process_that_dies_leaves_old_or_new_files_and_undo_works(tmp_path: Pa
 
 
 def test_an_interrupted_apply_must_be_undone_first(tmp_path: Path) -> None:
-    steps = len(steps_of_apply(tmp_path))
+    steps = steps_of_apply(tmp_path)
     for step in range(steps):
         root = make(tmp_path / str(step))
         die_at(step, lambda root=root: apply(root, CHANGES, allow_dirty=True))
@@ -305,7 +309,7 @@ def test_an_undo_that_dies_can_be_run_again(tmp_path: Path) -> None:
         return root
 
     counted = applied("count")
-    for step in range(len(steps_of(lambda: undo(counted)))):
+    for step in range(count_steps(lambda: undo(counted))):
         root = applied(str(step))
         die_at(step, lambda root=root: undo(root))
         assert set(state(root)) <= {"old", "new"}
@@ -332,16 +336,15 @@ def test_a_failing_step_rolls_everything_back(
 ) -> None:
     steps = steps_of_apply(tmp_path)
     messages: list[str] = []
-    for step in range(len(steps)):
+    for step in range(steps):
         root = make(tmp_path / str(step))
         with pytest.MonkeyPatch.context() as patch:
-            intercept(lambda name, value, patch=patch: patch.setattr(os, name, value), step, act)
+            intercept(patch.setattr, step, act)
             try:
                 apply(root, CHANGES, allow_dirty=True)
             except error as caught:
                 messages.append(str(caught))
-                last = step == len(steps) - 1 and steps[step] == "unlink"  # giving back the lock, which 3.10 hides
-                finished = last and error is KeyboardInterrupt
+                finished = step == steps - 1 and error is KeyboardInterrupt  # while it gave back the lock
                 assert state(root) == ["new" if finished else "old"] * 3, step
                 assert len(list((root / ".precfix").glob("journal/0*"))) == finished, step
             else:
@@ -350,7 +353,7 @@ def test_a_failing_step_rolls_everything_back(
         (root / ".precfix/lock").unlink(missing_ok=True)
         apply(root, [change for change in CHANGES if state(root) == ["old"] * 3], allow_dirty=True)
         assert state(root) == ["new"] * 3
-    assert len(messages) >= len(steps) - 3
+    assert len(messages) >= steps - 3
     assert error is KeyboardInterrupt or all("No space left" in message for message in messages)
 
 
