@@ -23,6 +23,8 @@ from precfix.probes.rehearsal.running import Rehearsal, Run, answers_in, setting
 
 from .warm_torch import python
 
+HAS_COLUMNS = sys.version_info >= (3, 11)
+"""Whether Python says which expression of a line is running."""
 Job = tuple[str, str, str, str, int]
 
 

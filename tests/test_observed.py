@@ -89,6 +89,17 @@ def test_a_failure_is_a_finding_of_the_rule_that_knows_it_with_a_safe_fix(
     assert "self.fc(x.to(self.fc.weight.dtype))" in (root / "net.py").read_text()
 
 
+def test_a_line_is_no_expression_where_python_says_no_columns(
+    root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then a place is a whole line, and so is many an expression: which part of it failed is not known."""
+    (root / "net.py").write_text("from torch import nn\n\nfc = nn.Linear(4, 4)\nx = load()\nfc(x)\n")
+    seen = of_linear(root, "fc(x)", "fc(|x|)")
+    for python, codes in (("3.12", ["PF204"]), ("3.10", ["PF901"])):
+        save(root, observation(root, [seen], python=python))
+        assert [each["code"] for each in checked(capfd, monkeypatch, root)] == codes
+
+
 def test_a_layer_of_a_list_is_asked_by_its_class_as_it_was_seen(
     root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -483,3 +494,6 @@ def test_a_loss_that_autocast_refuses_is_told_with_its_fix_where_the_region_come
     (found,) = checked(capfd, monkeypatch, root)
     assert (found["code"], found["location"]["row"]) == ("PF212", 7)
     assert "raises here" in found["evidence"][0]["message"]
+    seen["location"], seen["end_location"] = {"row": 7, "column": 1}, {"row": 7, "column": 49}
+    save(root, observation(root, [seen], python="3.10"))
+    assert [each["code"] for each in checked(capfd, monkeypatch, root)] == ["PF212"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from . import warm
-from .rehearsal_runs import records
+from .rehearsal_runs import HAS_COLUMNS, records
 from .warm_torch import python
 
 pytest.importorskip("torch")
@@ -55,7 +55,8 @@ def test_a_mismatch_is_recorded_where_it_raises_with_the_births_of_its_operands(
     assert code == 1
     (failure,) = record["failures"]
     assert failure["error"] == "mat1 and mat2 must have the same dtype, but got Float and BFloat16"
-    assert (failure["filename"], failure["location"]) == ("train.py", {"row": 13, "column": 16})
+    column = 16 if HAS_COLUMNS else 1
+    assert (failure["filename"], failure["location"]) == ("train.py", {"row": 13, "column": column})
     assert [step["row"] for step in failure["operands"][0]["born"]] == [13, 12]
     assert (failure["count"], failure["module"], record["ended"]) == (3, "Net.b", "steps")
 

@@ -193,7 +193,7 @@ def test_a_program_above_the_current_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_what_dies_where_it_is_not_watched_is_told(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import torch\ntorch.ones(1).cuda()\n", "utf-8")
+    (tmp_path / "train.py").write_text("import torch\nassert torch.ones(1).is_cuda\n", "utf-8")
     done = rehearse(tmp_path, "--", "python", "-I", "train.py")
     assert done.returncode == 3
     assert "the program died before it imported torch where it could be watched: AssertionError" in last_line(done)

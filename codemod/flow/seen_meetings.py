@@ -51,7 +51,7 @@ def place_seen(project: Project, meeting: Meeting) -> Place:
 
 def _all(project: Project) -> tuple[Meeting, ...]:
     seen = seen_of(project)
-    if seen is None:
+    if seen is None or not seen.observation.has_columns:
         return ()
     wanted = [each for each in seen.failures if each.kind.value == MISMATCH]
     return tuple(meeting for failure in wanted for meeting in _of_failure(project, seen, failure))

@@ -14,6 +14,7 @@ from ..model import Place, Span
 
 MAX_COMMAND = 80
 """Characters of the command that a message shows."""
+_LINES_ONLY = ("3.9", "3.10")
 
 
 class FailureKind(str, Enum):
@@ -128,6 +129,7 @@ class Observation:
 
     command: tuple[str, ...] = ()
     torch: str = ""
+    python: str = ""
     device: str = ""
     simulated: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
@@ -142,6 +144,11 @@ class Observation:
     failures: tuple[Failure, ...] = ()
     training: TrainingSeen = field(default_factory=TrainingSeen)
     notes: tuple[str, ...] = ()
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether a place is that of an expression: Python says only the line before 3.11."""
+        return self.python not in _LINES_ONLY
 
     @property
     def name(self) -> str:

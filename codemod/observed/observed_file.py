@@ -31,6 +31,7 @@ def _observation(read: JsonObject) -> Observation:
     return Observation(
         command=read.texts("command"),
         torch=read.text("torch"),
+        python=read.text("python"),
         device=device.text("profile"),
         simulated=device.flag("simulated") or False,
         files={_path(name): files.object(name).text("sha256") for name in list(files.rest)},

@@ -78,8 +78,12 @@ def raised(project: Project, words: str, told: Iterable[Finding]) -> Iterator[Pl
 def raised_at(project: Project, module: ModuleNames, node: ast.expr, words: str) -> Place | None:
     """Where a rehearsal saw an error with these words raised by an expression."""
     seen, span = seen_of(project), module.document.span(node)
-    found = [each for each in seen.failures if each.path == module.path and each.span == span] if seen else []
-    return next((seen.place_of(each) for each in found if seen is not None and words in each.error), None)
+    if seen is None:
+        return None
+    here = (each for each in seen.failures if each.path == module.path and words in each.error)
+    exact = seen.observation.has_columns
+    found = (each for each in here if each.span == span or (not exact and span.row <= each.span.row <= span.end_row))
+    return next(map(seen.place_of, found), None)
 
 
 def _seen(project: Project) -> Seen | None:

@@ -251,8 +251,9 @@ class Source:
         return found
 
     def span(self, row: int, end_row: int, column: int | None, end_column: int | None) -> Span:
-        if column is None or end_column is None:
-            return row, 1, row, 1 + len(self._text(row, 1 << 20))
+        if column is None or end_column is None:  # of Python 3.10: what begins in the line may end in a later one
+            last = max((each[1] or row for each in self.nodes if each[0] == row), default=row)
+            return row, 1, last, 1 + len(self._text(last, 1 << 20))
         return row, 1 + len(self._text(row, column)), end_row, 1 + len(self._text(end_row, end_column))
 
     def _text(self, row: int, column: int) -> str:

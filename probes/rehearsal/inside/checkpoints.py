@@ -9,6 +9,7 @@ import builtins
 import inspect
 import io
 import os
+import pathlib
 import shutil
 import stat
 from typing import Any
@@ -35,7 +36,9 @@ class Checkpoints:
         torch.load = torch.serialization.load = self._reading(torch.load)
         after_import("safetensors", self._safe_open)
         after_import("safetensors.torch", self._save_file)
-        builtins.open = io.open = self._opening(builtins.open)
+        opened = builtins.open
+        builtins.open = io.open = self._opening(opened)
+        _put_in_pathlib("open", opened, io.open)
         for name in ("stat", "remove", "unlink", "rename", "replace"):
             self._put(name, getattr(self, f"_{name}_for")(getattr(os, name)))
 
@@ -44,7 +47,9 @@ class Checkpoints:
         for known in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
             if getattr(os, name) in known:
                 known.add(function)
+        real = getattr(os, name)
         setattr(os, name, function)
+        _put_in_pathlib(name, real, function)
 
     def _safe_open(self, module: Any) -> None:
         module.safe_open = self._reading(module.safe_open)
@@ -165,6 +170,13 @@ class Checkpoints:
         except (OSError, ValueError):
             return False
         return stat.S_ISREG(known.st_mode) and known.st_mtime < self.session.settings.began
+
+
+def _put_in_pathlib(name: str, real: Any, function: Any) -> None:
+    """Until Python 3.10 ``pathlib`` keeps the functions of ``os`` and ``io`` that it found when it was imported."""
+    kept = getattr(pathlib, "_normal_accessor", None)
+    if getattr(kept, name, None) is real:
+        setattr(kept, name, function)
 
 
 def _is_path(file: Any) -> bool:
