@@ -137,7 +137,7 @@ def _passed_for(project: Project, module: ModuleNames, test: ast.expr) -> Iterat
 
 def conditions_of(project: Project, scaler: Scaler) -> Iterator[tuple[ModuleNames, ast.expr, bool]]:
     """The tests that decide whether the scaler is made and switched on; not whether it has been made before."""
-    for module, test, holds in _birth_conditions(project, scaler.module, scaler.call, scaler.enabled_node):
+    for module, test, holds in _birth_conditions(scaler.module, scaler.call, scaler.enabled_node):
         together = holds and isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
         for part in test.values if together and isinstance(test, ast.BoolOp) else [test]:
             if not _asks_for_itself(scaler, part):
@@ -145,7 +145,7 @@ def conditions_of(project: Project, scaler: Scaler) -> Iterator[tuple[ModuleName
     for module, call in scaler.inner[:1] if len(scaler.inner) == 1 else ():
         enabled = next((item.value for item in call.keywords if item.arg == "enabled"), None)
         passed = scaler.enabled_node is not None and isinstance(enabled, ast.Name) and enabled.id == scaler.switch
-        yield from _birth_conditions(project, module, call, None if passed else default_at(module, enabled) or enabled)
+        yield from _birth_conditions(module, call, None if passed else default_at(module, enabled) or enabled)
 
 
 def _asks_for_itself(scaler: Scaler, test: ast.expr) -> bool:
@@ -157,7 +157,7 @@ def _asks_for_itself(scaler: Scaler, test: ast.expr) -> bool:
 
 
 def _birth_conditions(
-    project: Project, module: ModuleNames, call: ast.Call, enabled: ast.expr | None
+    module: ModuleNames, call: ast.Call, enabled: ast.expr | None
 ) -> Iterator[tuple[ModuleNames, ast.expr, bool]]:
     yield from ((module, guard.test, guard.holds) for guard in guards(module, call))
     if enabled is not None:

@@ -54,14 +54,14 @@ def scaled_by_calls(project: Project, scaler: Scaler) -> Iterator[ScalerStep]:
         for function, module in around.items():
             uses = _called(project, module, function, roles)
             step = ScalerStep(scaler, module, function, tuple(sorted(uses, key=lambda use: position(use.node))))
-            if function in roles or not step.of("scale") or _leads_elsewhere(project, step, roles, own):
+            if function in roles or not step.of("scale") or _leads_elsewhere(project, step, own):
                 continue
             yield step
             if not step.of("step"):
                 roles[function], inside[function] = ("scale",), module
 
 
-def _leads_elsewhere(project: Project, step: ScalerStep, roles: Roles, own: Set[ast.Call | None]) -> bool:
+def _leads_elsewhere(project: Project, step: ScalerStep, own: Set[ast.Call | None]) -> bool:
     """Whether a call of the function, other than those with a role, may use the scaler, unscale or go back itself."""
     scales = step.of("scale")
     for call in calls_of(step.module, step.function):

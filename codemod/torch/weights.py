@@ -49,7 +49,7 @@ def weight_choice_of(project: Project, scaler: Scaler, regime: Regime) -> Weight
     if len(texts) != 1 or not any(FP16 in region.values for region in regime.regions):
         return None
     choice = choices[0]
-    return choice if choice.given.text not in _conditions_text(project, scaler) else None
+    return choice if choice.given.text not in _conditions_text(scaler) else None
 
 
 @fact
@@ -110,7 +110,7 @@ def _sections(module: ModuleNames, scope: Scope, root: str) -> set[str]:
     return found
 
 
-def _conditions_text(project: Project, scaler: Scaler) -> str:
+def _conditions_text(scaler: Scaler) -> str:
     tests = [ast.unparse(guard.test) for guard in guards(scaler.module, scaler.call)]
     enabled = scaler.enabled_node
     return " ".join([*tests, ast.unparse(enabled) if enabled is not None else ""])

@@ -79,7 +79,7 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
         return f"{place} tests what the line is passed, for the value of today"
     for name, path in _set_elsewhere(project, scope):
         return f"{path} sets {name}, which the line is passed, and may state another precision with it"
-    for name in _unseen_bases(project, scope):
+    for name in _unseen_bases(scope):
         return f"{name}, which {scope.path} is based on, is not seen here and may need kernels of float16"
     for name in _strays(project, scope, target):
         return f"{name}, which nothing here is known to read, may be this run's and states another precision"
@@ -233,7 +233,7 @@ def _setting(project: Project, name: str) -> Iterator[str]:
             yield item.path
 
 
-def _unseen_bases(project: Project, scope: Scope) -> Iterator[str]:
+def _unseen_bases(scope: Scope) -> Iterator[str]:
     """``_base_ = "mmdet::mask2former/..."``: the model and its kernels belong to another package."""
     module = scope.origin.module if isinstance(scope.origin, CodeOrigin) and scope.kind == "mapping" else None
     bound = module.module_scope.bindings.get(BASES[0], ()) if module is not None else ()

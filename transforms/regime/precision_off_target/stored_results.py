@@ -81,9 +81,9 @@ class Stores:
         if not isinstance(holder, ast.Attribute):
             return False
         is_seen = chain(holder).startswith("self.") or _is_made_here(module, function, holder)
-        return is_seen and not self._is_read_elsewhere(module, function, holder)
+        return is_seen and not self._is_read_elsewhere(holder)
 
-    def _is_read_elsewhere(self, module: ModuleNames, function: ast.AST, target: ast.Attribute) -> bool:
+    def _is_read_elsewhere(self, target: ast.Attribute) -> bool:
         name = chain(target)
         for other in modules_with(self._project, (target.attr,)):
             for load in other.attribute_loads.get(target.attr, ()):

@@ -112,7 +112,7 @@ class _Uses:
             if step is None:
                 return None
             if step is way[-1]:
-                return None if any(self._is_other(module, item) for item in way) else _place(module, way[-1], parent)
+                return None if any(self._is_other(module, item) for item in way) else _place(module, way[-1])
             way.append(step)
 
     def _step(self, module: ModuleNames, node: ast.AST, parent: ast.AST | None) -> ast.AST | None:
@@ -254,7 +254,7 @@ def _reinterprets(module: ModuleNames, call: ast.Call) -> bool:
     )
 
 
-def _place(module: ModuleNames, node: ast.AST, parent: ast.AST | None) -> Place:
+def _place(module: ModuleNames, node: ast.AST) -> Place:
     said = "what a result of the region reaches here is not known to take bfloat16"
     return module.place(node, f"{ast.unparse(node)}: {said}")
 
