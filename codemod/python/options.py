@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from ..source.facts import memo
 from ..source.project import Project
@@ -40,8 +41,8 @@ SWITCHES = {"store_true": False, "store_false": True}
 class Option:
     module: ModuleNames
     node: ast.AST
-    kind: str
-    """``option`` of a command line, ``field`` of a class or of a configuration tree."""
+    kind: Literal["option", "field"]
+    """Of a command line; of a class or of a configuration tree."""
     name: str
     flags: tuple[str, ...] = ()
     """Its spellings on a command line."""

@@ -12,10 +12,10 @@ from ...python.names import ModuleNames
 from ...python.options import is_enumeration
 from ...source.project import Project
 from ...torch.dtypes import Constant
-from .source import Source
+from .source import Source, SourceKind
 
 
-def member_source(project: Project, kind: str, module: ModuleNames, node: ast.expr) -> Source | None:
+def member_source(project: Project, kind: SourceKind, module: ModuleNames, node: ast.expr) -> Source | None:
     """The source that a member is, with its value; None for what is none."""
     owner = class_of(project, module, node.value) if isinstance(node, ast.Attribute) else None
     members = _members(owner[1].node) if owner is not None else {}

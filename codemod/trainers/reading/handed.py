@@ -222,8 +222,8 @@ def _of_machine(project: Project, setting: Setting, module: ModuleNames, node: a
     answers = machine_answers(project, module, node)
     if answers is not None:
         document, text = module.document, ast.unparse(node)
-        place = ("constant", document.path, document.span(node), "", answers[0], text)
-        source = Source(*place, picked_by=text, respelling=_of_nobody)
+        place = (document.path, document.span(node), "", answers[0], text)
+        source = Source("constant", *place, picked_by=text, respelling=_of_nobody)
         with_bf16, without = (token_of_constant(answer) or "" for answer in answers)
         yield Handed(setting, source, with_bf16, without)
 

@@ -32,7 +32,7 @@ from .named_classes import arguments_named
 from .opened_files import FILES
 from .picked_words import Pick, pick_of
 from .setting_reads import Read, entries_filling, entries_read, is_of_settings, read_of
-from .source import Source, literal_source, tested_source
+from .source import Source, SourceKind, literal_source, tested_source
 from .word_pairs import pairs_given
 
 MAX_SHOWN = 3
@@ -43,7 +43,7 @@ SAME_VALUE = ("lower", "upper", "strip", "str", "bool")
 """Calls that give back what they are given, as far as settings go."""
 ALWAYS_THERE = ("option", "flag")
 """Kinds of sources of what a parser has filled in: no default of ``getattr`` counts beside them."""
-HERE = ""
+HERE: SourceKind = ""
 """The kind of a literal that stands in the expression itself: the step that leads to it says what it is."""
 
 
@@ -77,7 +77,7 @@ def _picked(pick: Pick, found: Iterable[Source]) -> tuple[Source, ...]:
     return picked if not any(isinstance(item.value, Unknown) for item in picked) else ()
 
 
-def _of_kind(source: Source, kind: str, key: str) -> Source:
+def _of_kind(source: Source, kind: SourceKind, key: str) -> Source:
     return source if source.kind and source.key else replace(source, kind=source.kind or kind, key=source.key or key)
 
 
@@ -147,7 +147,7 @@ def _call(question: Trace[Source], module: ModuleNames, node: ast.Call) -> Itera
         held = any(True for _ in _of_dictionary(question, module, node))
         held = held or (name == "getattr" and any(item.kind in ALWAYS_THERE for item in found))
         default = arguments[-1:] if len(arguments) >= (3 if name == "getattr" else 2) and not held else []
-        kind = "parameter" if read.of_environment else "fallback"
+        kind: SourceKind = "parameter" if read.of_environment else "fallback"
         return [*found, *(_of_kind(item, kind, read.name) for value in default for item in question.of(module, value))]
     if name in SAME_VALUE and isinstance(func, ast.Attribute) and not arguments:
         return question.of(module, func.value)
@@ -241,7 +241,7 @@ def _carried(question: Trace[Source], step: Step, found: Iterable[Source]) -> It
         is_variable = step.binding.scope is step.module.module_scope
         return as_overridden(question.project, step.module, name, own) if is_variable else own
     if isinstance(step, Defaulted):
-        kind = "fallback" if _is_filled(question.project, step) else "parameter"
+        kind: SourceKind = "fallback" if _is_filled(question.project, step) else "parameter"
         return [_of_kind(source, kind, step.parameter.name) for source in found]
     if isinstance(step, Filled):
         return [*found, *_of_filling(question.project, step)]

@@ -6,6 +6,7 @@ import ast
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 from ...formats.text import Entry
 from ...model import Edit, EditRefused, Place, ReplaceExpression, Span
@@ -16,15 +17,26 @@ from .configs import ConfigFile
 
 NUMBERS = (16, 32, 64)
 """Numbers that name a precision: ``Trainer(precision=16)``. As values they are texts, as in a file."""
-KINDS = ("constant", "argument", "parameter", "fallback", "field", "option", "entry", "flag", "variable")
-"""``constant``: a variable or attribute of the code · ``argument``: what a caller passes · ``parameter``: a default ·
-``fallback``: of ``cfg.get("key", default)``, where a configuration may say otherwise · ``field``: of a class body ·
-``option``: the default of a command-line option · ``entry``: of a configuration file · ``flag``: on a command line ·
-``variable``: of a shell or the environment."""
-GIVEN = ("argument", "flag", "variable", "entry")
+SourceKind: TypeAlias = Literal[
+    "", "constant", "argument", "parameter", "fallback", "field", "option", "entry", "flag", "variable"
+]
+"""Empty: it stands in the expression itself · ``constant``: a variable or attribute of the code · ``argument``: what a
+caller passes · ``parameter``: a default · ``fallback``: of ``cfg.get("key", default)``, where a configuration may say
+otherwise · ``field``: of a class body · ``option``: the default of a command-line option · ``entry``: of a file
+· ``flag``: on a command line · ``variable``: of a shell or the environment."""
+GIVEN: tuple[SourceKind, ...] = ("argument", "flag", "variable", "entry")
 """What a run is given; the others are what counts where it is given nothing."""
 
-STRENGTH = {"argument": 0, "flag": 1, "variable": 2, "entry": 3, "option": 4, "parameter": 5, "field": 6, "constant": 7}
+STRENGTH: dict[SourceKind, int] = {
+    "argument": 0,
+    "flag": 1,
+    "variable": 2,
+    "entry": 3,
+    "option": 4,
+    "parameter": 5,
+    "field": 6,
+    "constant": 7,
+}
 """Kinds of sources, the strongest first."""
 
 
@@ -32,8 +44,7 @@ STRENGTH = {"argument": 0, "flag": 1, "variable": 2, "entry": 3, "option": 4, "p
 class Source:
     """A literal that a setting gets its value from."""
 
-    kind: str
-    """One of KINDS."""
+    kind: SourceKind
     path: str
     span: Span
     """Of the value; in configuration files from the key to the value."""
@@ -153,7 +164,7 @@ class Source:
         return f"{quote}{value}{quote}"
 
 
-def literal_source(kind: str, module: ModuleNames, node: ast.expr, key: str) -> Source | None:
+def literal_source(kind: SourceKind, module: ModuleNames, node: ast.expr, key: str) -> Source | None:
     """The source that a literal (a string, a truth value, None, 16, a torch dtype) of ``module`` is, or None."""
     document = module.document
     span = document.span(node)
@@ -169,7 +180,7 @@ def literal_source(kind: str, module: ModuleNames, node: ast.expr, key: str) -> 
     return Source(kind, document.path, span, key, value, document.source(span))
 
 
-def tested_source(kind: str, module: ModuleNames, node: ast.IfExp, key: str) -> Source | None:
+def tested_source(kind: SourceKind, module: ModuleNames, node: ast.IfExp, key: str) -> Source | None:
     """``"bfloat16" if torch.cuda.is_bf16_supported() else "float16"`` as one source; None for other shapes."""
     branches = [item.value for item in (node.body, node.orelse) if isinstance(item, ast.Constant)]
     if not isinstance(node.test, ast.Call | ast.BoolOp) or len(branches) != 2:
@@ -186,7 +197,7 @@ def tested_source(kind: str, module: ModuleNames, node: ast.IfExp, key: str) -> 
 
 def entry_source(config: ConfigFile, entry: Entry) -> Source:
     """The source that an entry of a configuration text is; a bare flag has the value True."""
-    kind = {"flag": "flag", "assignment": "variable"}.get(entry.kind, "entry")
+    kind: SourceKind = "flag" if entry.kind == "flag" else "variable" if entry.kind == "assignment" else "entry"
     bare = entry.kind == "flag" and entry.style == "absent"
     value: Constant = True if bare else entry.value
     key = ".".join(map(str, entry.key))
