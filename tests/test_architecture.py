@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from inspect import getsource
@@ -260,18 +260,28 @@ def test_what_serves_one_rule_lies_in_its_package() -> None:
     users: dict[str, set[str]] = {}
     for one, other in uses_inside():
         users.setdefault(other, set()).add(one)
-    parts = [name for name in MODULES if name.startswith("transforms.") and name.count(".") > 1 and not room_of(name)]
-    packages = {name for name in parts if MODULES[name].name == "__init__.py"}
-    serving = {name: _rules_served(name, users, ()) for name in parts if name not in packages}
-    assert {name: rules for name, rules in serving.items() if len(rules) < 2} == {}
+    parts = {name for name in MODULES if MODULES[name].name != "__init__.py" and _is_shared(name)}
+    serving = {name: _served(name, users) for name in parts}
+    assert {name: served for name, served in serving.items() if len(served) < 2 and served <= ROOMS} == {}
 
 
-def _rules_served(name: str, users: dict[str, set[str]], seen: tuple[str, ...]) -> set[str]:
-    rules: set[str] = set()
-    for user in users.get(name, set()):
-        room = room_of(user)
-        rules |= {room} if room else set() if user in seen else _rules_served(user, users, (*seen, name))
-    return rules
+def _is_shared(module: str) -> bool:
+    """Whether it is a fact, or a part of a family that belongs to none of its rules."""
+    if module.startswith("codemod."):
+        return (codemod_unit(f"precfix.{module}") or "") in FOR_RULES
+    return module.startswith("transforms.") and module.count(".") > 1 and not room_of(module)
+
+
+def _served(name: str, users: Mapping[str, set[str]]) -> set[str]:
+    """The rules that use a module, by whatever way, and modules of the engine that do."""
+    served, seen, waiting = set(), {name}, [name]
+    while waiting:
+        for user in users.get(waiting.pop(), set()) - seen:
+            seen.add(user)
+            end = room_of(user) or (user if user.startswith("codemod.") and not _is_shared(user) else None)
+            served |= {end} if end else set()
+            waiting += [] if end else [user]
+    return served
 
 
 def _family(module: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from precfix.codemod.releases.hints import runs_older
+from precfix.transforms.autocast.deprecated_cuda_amp.older_releases import runs_older
 
 from .rule_runs import written
 

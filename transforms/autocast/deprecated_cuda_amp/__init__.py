@@ -58,13 +58,13 @@ from ....codemod.purpose.imports import importers_of, reached_from
 from ....codemod.python.arguments import bind
 from ....codemod.python.names import ModuleNames, checked_modules, modules_with
 from ....codemod.python.scopes import is_off
-from ....codemod.releases.hints import broken_since, runs_older
 from ....codemod.releases.pins import allowed, excludes
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, changes_default, dtype_scenarios
 from ....codemod.trainers.reading.programs_started import is_program
 from .deprecated_uses import OLD_AUTOCAST, WORDS, Use, class_tests, replacements_of_torch, uses_in
 from .import_groups import Group, groups_of, import_edits
+from .older_releases import broken_since, runs_older
 
 MAX_EVIDENCE = 40
 MAX_REACHED = 80

@@ -21,7 +21,6 @@ from ....codemod.trainers.writing.chosen_besides import chosen_besides
 from ....codemod.trainers.writing.doubts import OFF_TODAY
 from ....codemod.trainers.writing.moves import Move
 from ....codemod.trainers.writing.transactions import as_far_as_it_counts
-from ....codemod.trainers.writing.twin_flags import OTHER_USES, twin_flag
 from ....codemod.trainers.writing.unscaled import UNSCALED, raw_step
 from .branches import is_picked, left_open, picked_moves
 from .demanded_halves import demanded_half
@@ -31,6 +30,7 @@ from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, is_for_half_only, switches_of, undecided
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
 from .training_scalers import WITH_SCALER, doubted_scaling, is_left_unscaled, with_scaler
+from .twin_flags import OTHER_USES, twin_flag
 from .unknown_arrays import misfit
 
 NAMED = "{} is named for another dtype, and would switch {} on"

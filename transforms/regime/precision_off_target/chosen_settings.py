@@ -15,8 +15,8 @@ from ....codemod.trainers.reading.runs import runs_of
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.writing.alternatives import chosen_in
 from ....codemod.trainers.writing.moves import Move
-from ....codemod.trainers.writing.twin_flags import OTHER_USES, named_half, twin_flag
 from ....codemod.trainers.writing.unscaled import UNSCALED, would_be_unscaled
+from .twin_flags import OTHER_USES, named_half, twin_flag
 
 OF_FLAG = "what else the program does with its flag is not known"
 

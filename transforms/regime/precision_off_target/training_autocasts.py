@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.purpose.called_by_inference import is_for_inference
 from ....codemod.purpose.entered import regions_around
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.regions import Region, entry_givens
@@ -27,6 +26,7 @@ from ....codemod.torch.dtypes import FP16, Constant, Dtype, Scenario, as_dtype
 from ....codemod.torch.scalers import scalers
 from ....codemod.trainers.reading.knobs import Knob, knobs_of
 from ....codemod.trainers.reading.run_code import is_used
+from .called_by_inference import is_for_inference
 from .losses_of_models import computes_scaled_loss
 
 FORMS = ("with", "decorator", "value", "partial")

@@ -30,9 +30,9 @@ from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.region_switches import is_fixed_off, switches_of
 from ....codemod.trainers.reading.setting_reads import read_of
 from ....codemod.trainers.writing.moves import Move
-from ....codemod.trainers.writing.twin_flags import twin_flag, twin_of
 from ....codemod.trainers.writing.unscaled import has_unscaled_step, is_stepped, is_unscaled_in
 from .training_autocasts import TrainingRegion, training_regions
+from .twin_flags import twin_flag, twin_of
 
 ELSEWHERE = "the steps that it scales stand in other files than the regions that are off"
 WITH_SCALER = "a scaler is written for the step at"

@@ -59,11 +59,11 @@ from ....codemod.python.paths import Facts, Guard, guard_facts, guards, position
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP16
-from ....codemod.torch.live_pipelines import LivePipeline, live_pipelines
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.steps_by_calls import steps_by_calls
 from ..engines import float16_of_accelerate
+from .live_pipelines import LivePipeline, live_pipelines
 from .scaled_trainers import scaled_parts
 
 CASTS = ("half", "to")

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..python.arguments import receiver_of
-from ..python.names import ModuleNames, attribute_chain, modules_with
-from ..python.paths import exclusive, function_of, loops
-from ..source.project import Project
-from .dtype_values import constants_of
-from .dtypes import FP16
-from .trained_modules import is_trained
+from ....codemod.python.arguments import receiver_of
+from ....codemod.python.names import ModuleNames, attribute_chain, modules_with
+from ....codemod.python.paths import exclusive, function_of, loops
+from ....codemod.source.project import Project
+from ....codemod.torch.dtype_values import constants_of
+from ....codemod.torch.dtypes import FP16
+from ....codemod.torch.trained_modules import is_trained
 
 
 @dataclass(frozen=True, slots=True, eq=False)

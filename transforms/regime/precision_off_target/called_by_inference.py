@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ..python.functions import bases_of
-from ..python.names import FunctionNode, ModuleNames, names_of
-from ..python.reach import MAX_PARTS, reached
-from ..source.project import Project
-from .files import is_test
-from .proved_reach import CALLED_BY_OTHERS, MAX_HOPS
-from .steps import is_named_validation
-from .training import RUNS_STEP, STEPS, fits_in, only_infers, steps_in
+from ....codemod.purpose.files import is_test
+from ....codemod.purpose.proved_reach import CALLED_BY_OTHERS, MAX_HOPS
+from ....codemod.purpose.steps import is_named_validation
+from ....codemod.purpose.training import RUNS_STEP, STEPS, fits_in, only_infers, steps_in
+from ....codemod.python.functions import bases_of
+from ....codemod.python.names import FunctionNode, ModuleNames, names_of
+from ....codemod.python.reach import MAX_PARTS, reached
+from ....codemod.source.project import Project
 
 HOOKS = ("on_", "training_", "validation_", "test_", "evaluat", "prediction_", "configure_", "compute_")
 """How the names of methods begin that a trainer calls on what is made for it."""

@@ -10,14 +10,14 @@ from itertools import pairwise
 
 from packaging.version import InvalidVersion, Version
 
-from ..model import Place, Span
-from ..python.names import modules_with
-from ..source.documents import Document
-from ..source.project import Project
-from .gates import guarding_try, is_gated
-from .manifests import directory_of, images_in, is_image, is_manifest
-from .pins import upper_bound_of
-from .requirements import place_of
+from ....codemod.model import Place, Span
+from ....codemod.python.names import modules_with
+from ....codemod.releases.gates import guarding_try, is_gated
+from ....codemod.releases.manifests import directory_of, images_in, is_image, is_manifest
+from ....codemod.releases.pins import upper_bound_of
+from ....codemod.releases.requirements import place_of
+from ....codemod.source.documents import Document
+from ....codemod.source.project import Project
 
 GONE = {"torch._six": "2.0"}
 """Modules that a release of PyTorch removed, and which."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ...model import Edit, EditRefused
-from ...purpose.files import words_of
-from ...python.options import Option
-from ...source.project import Project
-from ...torch.dtypes import DTYPE_WORDS, HALVES, Dtype
-from ..reading.command_options import declared_options, values_given
-from ..reading.picked_words import TWINS
-from ..reading.source import Source
-from .text_editing import renamed
+from ....codemod.model import Edit, EditRefused
+from ....codemod.purpose.files import words_of
+from ....codemod.python.options import Option
+from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import DTYPE_WORDS, HALVES, Dtype
+from ....codemod.trainers.reading.command_options import declared_options, values_given
+from ....codemod.trainers.reading.picked_words import TWINS
+from ....codemod.trainers.reading.source import Source
+from ....codemod.trainers.writing.text_editing import renamed
 
 OTHER_USES = "what else the program does with its other flag is not known"
 
