@@ -16,7 +16,9 @@ from ...codemod.proof.needs import Known, Need, Release, SameResult
 from ...codemod.proof.proving import proved
 from ...codemod.python.arguments import argument, receiver_of
 from ...codemod.python.names import ModuleNames, last_name
+from ...codemod.python.paths import function_of
 from ...codemod.source.project import Project
+from ...codemod.torch.tables.kernels import WITHOUT_KERNELS
 from .clashes import followers
 from .proved_casts import is_tensor, needs_of_cast
 from .surroundings import MOVING
@@ -35,7 +37,7 @@ FACTORY_NAMES = (
 def producer_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None:
     """Make the operand in the right dtype from the start; None where its maker stands elsewhere or cannot say it."""
     maker = maker_of(meeting)
-    if maker is None or _is_written_through_index(meeting.module, maker):
+    if maker is None or _is_written_through_index(meeting.module, maker) or _meets_gap(meeting, maker):
         return None
     for text in _spellings(meeting):
         if _is_known_at(meeting.module, text, maker):
@@ -68,6 +70,9 @@ def _operand_cast(project: Project, meeting: Meeting) -> Edit | None:
         return None
     if isinstance(node, ast.Starred | ast.List | ast.Tuple) or not _is_known_at(meeting.module, text, node):
         return None
+    parent = meeting.module.parents.get(node)
+    if isinstance(parent, ast.keyword) and parent.arg is None:
+        return None  # ``model(**batch)``: the tensor is an item of the dictionary that stands there
     if not is_tensor(project, meeting):
         return None
     return cast_operation(meeting.module, node, text)
@@ -126,6 +131,14 @@ def _is_written_through_index(module: ModuleNames, maker: ast.expr) -> bool:
             if isinstance(parent, ast.Attribute) and parent.attr.startswith(WRITING):
                 return True
     return False
+
+
+def _meets_gap(meeting: Meeting, maker: ast.expr) -> bool:
+    """Whether the function calls what has no 16-bit kernel: ``torch.linalg.inv(torch.eye(4))`` needs the float32."""
+    module = meeting.module
+    names = {name.rpartition(".")[2] for name in WITHOUT_KERNELS}
+    calls = (call for name in names for call in module.calls_by_name.get(name, ()))
+    return any(function_of(module, call) is function_of(module, maker) for call in calls)
 
 
 def _needs_of_kernel(module: ModuleNames, maker: ast.expr) -> tuple[Need, ...]:
