@@ -69,6 +69,11 @@ def switches_of(project: Project, item: Autocast) -> tuple[Switch, ...]:
     return tuple(Switch(module, node, truths(project, module, node)) for module, node in nodes)
 
 
+def is_off_by_default(project: Project, item: Autocast) -> bool:
+    """Whether everything that is known to set a switch of the region says no, so that only a caller's flag opens it."""
+    return any(switch.is_off_by_default for switch in switches_of(project, item))
+
+
 def undecided(project: Project, item: Autocast) -> str:
     """Why a region should not be switched off by itself: an option that nothing here gives a value decides."""
     speaking = (switch for switch in switches_of(project, item) if any(map(is_switch, _names(switch.node))))

@@ -31,6 +31,7 @@ from ....codemod.trainers.reading.region_switches import is_fixed_off, switches_
 from ....codemod.trainers.reading.setting_reads import read_of
 from ....codemod.trainers.writing.moves import Move
 from ....codemod.trainers.writing.unscaled import has_unscaled_step, is_stepped, is_unscaled_in
+from .switches import is_off_by_default
 from .training_autocasts import TrainingRegion, training_regions
 from .twin_flags import twin_flag, twin_of
 
@@ -151,7 +152,10 @@ def doubted_scaling(project: Project, region: TrainingRegion) -> str:
 
 
 def is_left_unscaled(project: Project, region: TrainingRegion) -> bool:
-    """Whether a step of the region's programs runs ``backward`` on a loss that nothing scales, nor PF102 can."""
+    """Whether a step of the region's programs runs ``backward`` on a loss that nothing scales, nor PF102 will.
+
+    It can write no scaler everywhere, and says nothing where no run that is given switches the region on.
+    """
     if runs_without_gradients(region.autocast) or not is_stepped(project, region.module):
         return False
     step = training_step(project, region.autocast)
@@ -161,7 +165,9 @@ def is_left_unscaled(project: Project, region: TrainingRegion) -> bool:
     if not here and not has_unscaled_step(project, region.module):
         return False
     added = fix(project, step) if region.dtype is not None and step is not None else None
-    return step is None or added is None or _casts_to_half(project, step.module)
+    if step is None or added is None or is_off_by_default(project, region.autocast):
+        return True
+    return _casts_to_half(project, step.module)
 
 
 def _casts_to_half(project: Project, module: ModuleNames) -> bool:
@@ -171,8 +177,10 @@ def _casts_to_half(project: Project, module: ModuleNames) -> bool:
 
 
 def with_scaler(project: Project, region: TrainingRegion, move: Move) -> Move:
-    """``move`` of a region that functions hand out (``with self.autocast():``), with a scaler for the step that enters
-    it, where one can be written; of several regions around that step the first one brings it."""
+    """``move`` of a region that functions hand out (``with self.autocast():``), or that is off by default, with a
+    scaler for the step that enters it, where one can be written; of several regions around that step the first one
+    brings it.
+    """
     step = _step_entered(project, region)
     added = fix(project, step) if step is not None and move.edits and region.dtype is not None else None
     if step is None or added is None or scales_somehow(project, step.module):
@@ -185,7 +193,10 @@ def with_scaler(project: Project, region: TrainingRegion, move: Move) -> Move:
 
 
 def _step_entered(project: Project, region: TrainingRegion) -> LossStep | None:
-    """The only training step for which a region is entered that a function or a name hands out."""
+    """The only training step for a region that a function or a name hands out, or that is off by default."""
     entries = entries_of(project, region.autocast)
     found = [training_step(project, region.autocast, entry) for entry in entries]
-    return found[0] if len(found) == 1 and entries[0].node is not region.autocast.node else None
+    if len(found) != 1:
+        return None
+    is_apart = entries[0].node is not region.autocast.node or is_off_by_default(project, region.autocast)
+    return found[0] if is_apart else None
