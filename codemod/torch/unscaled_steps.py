@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from ..python.arguments import receiver_of
 from ..python.creations import creations_of
-from ..python.functions import class_of
+from ..python.functions import FunctionTarget, called_function, class_of, class_of_object, method_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain, modules_with
-from ..python.paths import exclusive, function_of, position
+from ..python.paths import calls_of, exclusive, function_of, position
 from ..source.facts import memo
 from ..source.project import Project
 from .autocast import Autocast
@@ -81,13 +81,14 @@ class LossStep:
 
 def training_step(project: Project, region: Autocast, entry: Entry | None = None) -> LossStep | None:
     """The ``backward`` of a loss made in the region, or behind it of what it makes, and the ``step`` after it: in the
-    function that enters the region (where it is made, if no entry is given), or in one that this one returns the loss
-    to."""
+    function that enters the region (where it is made, if no entry is given), in one that it passes the loss to, or in
+    one that it returns the loss to."""
     entry = entry or Entry(region.module, region.node)
     module, function, block = entry.module, entry.function, entry.block
     made = made_of(project, module, function, block)
     start = block.body[0] if isinstance(block, FunctionNode) else block
-    return _step_with(project, region, module, start, made) or _step_of_caller(project, region, entry, made)
+    here = _step_with(project, region, module, start, made) or _step_of_callee(project, region, module, start, made)
+    return here or _step_of_caller(project, region, entry, made)
 
 
 def plain_steps(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ast.Call]]:
@@ -136,6 +137,36 @@ def _step_with(
         if steps:
             return LossStep(module, function, region, call, steps)
     return None
+
+
+def _step_of_callee(
+    project: Project, region: Autocast, module: ModuleNames, made_at: ast.stmt, made: Made
+) -> LossStep | None:
+    """``step(loss, optimizer)``: the pass and the step of a function, or an object's ``__call__``, that is passed one of
+    the values that ``made_at`` makes."""
+    function = function_of(module, made_at)
+    for call in calls_of(module, function):
+        given = [item for item in (*call.args, *(each.value for each in call.keywords)) if made.holds(module, item)]
+        if not given or position(call) < position(made_at) or exclusive(module, call, made_at):
+            continue
+        target = called_function(project, module, call) or _called_object(project, module, call)
+        name = target.parameter_for(call, given[0]) if target is not None else None
+        is_scaled = ast.unparse(given[0]) in project.memo(_multiplied, function)
+        if target is None or name is None or is_scaled or scales_somehow(project, target.module):
+            continue
+        for backward in target.module.calls_inside.get((target.node, "backward"), ()):
+            is_it = ast.unparse(_loss_of(backward)) == name and name not in project.memo(_multiplied, target.node)
+            steps = _steps_of(project, target.module, backward) if is_it and not backward.args else ()
+            if steps:
+                return LossStep(target.module, target.node, region, backward, steps)
+    return None
+
+
+def _called_object(project: Project, module: ModuleNames, call: ast.Call) -> FunctionTarget | None:
+    """The ``__call__`` of the project's class of which the called object is."""
+    chain = attribute_chain(call.func)
+    found = class_of_object(project, module, call.func, chain) if chain is not None else None
+    return method_of(project, *found, "__call__") if found is not None else None
 
 
 def _steps_of(project: Project, module: ModuleNames, backward: ast.Call) -> tuple[ast.Call, ...]:
