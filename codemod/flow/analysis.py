@@ -13,7 +13,15 @@ from ..source.project import Project
 from ..torch.half_words import weights_can_be_half
 from . import statements
 from .circles import Circles
-from .classes import ProjectClass, constructed, is_set_outside_constructor, is_torch_module, weights_atom
+from .classes import (
+    ProjectClass,
+    constructed,
+    is_set_outside_constructor,
+    is_stored_elsewhere,
+    is_torch_module,
+    set_later,
+    weights_atom,
+)
 from .contexts import decorated
 from .elements import each_of, holds_data
 from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, Run, TooLarge
@@ -219,7 +227,7 @@ class FlowAnalysis:
         return self.project.once(key, lambda: method_of(self.project, found.module, found.scope, name))
 
     def attributes(self, found: ProjectClass) -> dict[str, Value]:
-        """What the constructor of a class leaves in its attributes; those that other methods set are left out."""
+        """What the constructor of a class leaves in its attributes, and one method that alone sets one."""
         return self._circles.answer((found, "attributes"), lambda: self._constructed(found), {})
 
     def _constructed(self, found: ProjectClass) -> dict[str, Value]:
@@ -229,9 +237,15 @@ class FlowAnalysis:
         if target is not None and self.owner(target.module, target.node) == found:
             for above in list(lineage(self.project, found.module, found.scope))[1:2]:
                 known = {**self.attributes(ProjectClass(*above)), **known}
-        return {
-            name: value for name, value in known.items() if not is_set_outside_constructor(self.project, found, name)
-        }
+        kept = {name: value for name, value in known.items() if not self._is_replaced(found, name, value)}
+        return kept | set_later(self, found)
+
+    def _is_replaced(self, found: ProjectClass, name: str, value: Value) -> bool:
+        """Whether an attribute may hold something else than the constructor left there; a module has its weights."""
+        is_plain = value.kind is Kind.TENSOR and self.own_weights(found) not in value.atoms
+        return is_set_outside_constructor(self.project, found, name) or (
+            is_plain and is_stored_elsewhere(self.project, found, name)
+        )
 
     # --- calls of the project's own functions -------------------------------------------------------------------------
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from ..python.functions import all_bases, class_of
-from ..python.names import FunctionNode, ModuleNames, Scope, last_name, parameters_of, resolve
-from ..python.scopes import text_of
+from ..python.names import (
+    FunctionNode,
+    ModuleNames,
+    Scope,
+    is_none,
+    last_name,
+    modules_with,
+    parameters_of,
+    resolve,
+)
+from ..python.scopes import AttributeStore, text_of
 from ..source.project import Project
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import MODEL_NAMES, TOKEN_IDS
@@ -170,6 +180,49 @@ def is_set_outside_constructor(project: Project, found: ProjectClass, name: str)
     return any(not is_idle_setter(project, found.module, found.scope, *setter) for setter in setters)
 
 
+def set_later(analysis: FlowAnalysis, found: ProjectClass) -> dict[str, Value]:
+    """What attributes hold to which a method that sets things up gives their only value."""
+    setters = analysis.project.memo(_set_outside_constructors, found.module)
+    values = {
+        name: _set_up(analysis, found, name, each) for (owner, name), each in setters.items() if owner is found.scope
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _set_up(
+    analysis: FlowAnalysis, found: ProjectClass, name: str, setters: Sequence[tuple[ast.AST, ast.AST]]
+) -> Value | None:
+    """Read before its only method has set it, an attribute is missing, or None."""
+    project, module = analysis.project, found.module
+    method, statement = setters[0] if len(setters) == 1 else (None, None)
+    if not isinstance(method, FunctionNode) or method.decorator_list or statement not in method.body:
+        return None
+    if not isinstance(statement, ast.Assign):
+        return None
+    if any(at is not statement and not is_none(value) for _, value, at in _stores(project, name)):
+        return None
+    value = constructed(analysis, found, analysis.with_names(module, method, {}).names).get(name)
+    is_known = value is not None and value.atoms and all(item.role is not Role.PARAMETER for item in value.atoms)
+    return value if is_known and not is_stored_elsewhere(project, found, name) else None
+
+
+def is_stored_elsewhere(project: Project, found: ProjectClass, name: str) -> bool:
+    """Whether other code than the methods of a class stores an attribute, or one of them under a computed name."""
+    computed = (call for call in found.module.calls_by_name.get("setattr", ()) if ast.unparse(call.args[0]) == "self")
+    scopes = (found.module.scope_of(call) for call in computed if not isinstance(call.args[1], ast.Constant))
+    if any(scope.enclosing_class is found.scope and not _is_constructor(scope.function.node) for scope in scopes):
+        return True
+    return any(receiver not in (None, ["self"]) for receiver, *_ in _stores(project, name))
+
+
+def _stores(project: Project, name: str) -> list[AttributeStore]:
+    return [each for other in modules_with(project, (name,)) for each in other.attribute_stores.get(name, ())]
+
+
+def _is_constructor(function: ast.AST) -> bool:
+    return isinstance(function, FunctionNode) and function.name == "__init__"
+
+
 def _set_outside_constructors(
     _project: Project, module: ModuleNames
 ) -> dict[tuple[Scope, str], list[tuple[ast.AST, ast.AST]]]:
@@ -185,7 +238,7 @@ def _set_outside_constructors(
     for name, node in changed:
         holder = module.scope_of(node)
         made = holder.function.node
-        if holder.enclosing_class is None or (isinstance(made, FunctionNode) and made.name == "__init__"):
+        if holder.enclosing_class is None or _is_constructor(made):
             continue
         found.setdefault((holder.enclosing_class, name), []).append((made, node))
     return found

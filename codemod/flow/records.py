@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ..python.class_fields import declared_fields
 from ..python.functions import lineage
-from ..python.names import Scope, attribute_chain
+from ..python.names import Scope, attribute_chain, last_name
 from ..source.project import Project
 from ..torch.tables.libraries import is_output_class
 from .call_dtypes import Named
@@ -83,11 +83,11 @@ def mapped(node: ast.DictComp) -> ast.expr | None:
 
 def forget_passed(frame: Frame, call: ast.Call) -> None:
     """``cast_all(batch)``, whose result is not used: what a function was passed may be changed by it."""
-    if isinstance(call.func, ast.Name) and call.func.id == "print":
+    if last_name(call.func) in ("print", "append", "extend"):
         return
     for item in (*call.args, *(keyword.value for keyword in call.keywords)):
         held = frame.get(place_of(item) or "")
-        if held is not None and held.kind is Kind.RECORD and not held.detail:
+        if held is not None and held.kind in (Kind.RECORD, Kind.SEQUENCE) and not held.detail:
             frame.put(place_of(item) or "", UNKNOWN_VALUE)
 
 
