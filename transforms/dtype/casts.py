@@ -26,6 +26,7 @@ from .surroundings import MOVING
 BUILTINS = ("next", "getattr")
 """Functions that need no import, in the spellings of a dtype."""
 COMPUTED = ("eye", "rand", "randn", "normal", "linspace", "logspace", "arange", "hann_window", "hamming_window")
+DRAWN, SUMS = ("rand", "randn", "normal"), ("sum", "nansum", "cumsum")
 CPU_KERNELS_SINCE = "2.3"
 """From this release of PyTorch on CPUs have all of them for float16 and bfloat16."""
 FACTORY_NAMES = (
@@ -44,7 +45,8 @@ def producer_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None
             operation = _made_in(meeting.module, maker, text)
             if operation is not None:
                 exact = Known(not casts_integers(project, meeting), "16 bits would round larger integers at once")
-                needs = (*needs, exact, *_needs_of_kernel(meeting.module, maker))
+                counts = Known(not is_summed(meeting), "16 bits would round what is summed or counted with it")
+                needs = (*needs, exact, counts, *_needs_of_kernel(meeting.module, maker))
                 return _fix(project, "producer", f"make it in {text}", [operation], [meeting], text, needs)
     return None
 
@@ -139,6 +141,37 @@ def _meets_gap(meeting: Meeting, maker: ast.expr) -> bool:
     names = {name.rpartition(".")[2] for name in WITHOUT_KERNELS}
     calls = (call for name in names for call in module.calls_by_name.get(name, ()))
     return any(function_of(module, call) is function_of(module, maker) for call in calls)
+
+
+def is_summed(meeting: Meeting) -> bool:
+    """``keep = (ids != 0).float()``, then ``keep.sum(1)``: bfloat16 holds each number up to 256, and few above."""
+    module, maker = meeting.module, maker_of(meeting)
+    if maker is None or (isinstance(maker, ast.Call) and last_name(maker.func) in DRAWN):
+        return False
+    function = function_of(module, maker)
+    summed = {
+        node for name in SUMS for call in module.calls_inside.get((function, name), ()) for node in ast.walk(call)
+    }
+    held = _names_of(module.statement_of(maker))
+    for name in held:
+        loads = [load for load in module.name_loads.get(name, ()) if function_of(module, load) is function]
+        if not summed.isdisjoint(loads):
+            return True
+        renamed = (module.statement_of(load) for load in loads)
+        held += (item for each in renamed if _is_view(each, name) for item in _names_of(each) if item not in held)
+    return maker in summed
+
+
+def _names_of(statement: ast.stmt) -> list[str]:
+    return [item.id for item in getattr(statement, "targets", ()) if isinstance(item, ast.Name)]
+
+
+def _is_view(statement: ast.stmt, name: str) -> bool:
+    """``wide = keep.unsqueeze(-1)[:, 1:]``: the same numbers under another name."""
+    node = getattr(statement, "value", None)
+    while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _needs_of_kernel(module: ModuleNames, maker: ast.expr) -> tuple[Need, ...]:

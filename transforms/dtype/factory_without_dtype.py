@@ -20,7 +20,8 @@ elsewhere, the cast stands where the tensor meets the weights. Nothing changes w
 A tensor is reported once in a file, whatever number of layers it reaches there; the others are evidence.
 
 `producer` [unsafe], `cast` [unsafe]: the same where the dtype is asked of the first parameter of a module that may own
-none (buffers only: StopIteration), and where a name is not bound on every path.
+none (buffers only: StopIteration), where a name is not bound on every path, and `producer` where the tensor is summed,
+which may count. It is not offered where the function calls what has no 16-bit kernel.
 
 ## Not flagged
 

@@ -42,7 +42,7 @@ from ...codemod.model import Finding, Fix, Rule
 from ...codemod.proof.needs import Known
 from ...codemod.proof.verdicts import Trusted
 from ...codemod.source.project import Project
-from .casts import casts_integers, maker_of, norm_weights_fix, operand_fix, producer_fix
+from .casts import casts_integers, is_summed, maker_of, norm_weights_fix, operand_fix, producer_fix
 from .clashes import NORMS, Family, clashes, is_written_cast, name_of, told
 from .seen_clashes import seen_message
 
@@ -70,7 +70,8 @@ def fixes(project: Project, meeting: Meeting) -> list[Fix | None]:
         # ``dtype=torch.float32`` is a decision, and seldom the only operand that was made so
         own = Known(not isinstance(maker_of(meeting), ast.Attribute), "float32 is asked for where it is made")
         made, cast = producer_fix(project, meeting, own), operand_fix(project, meeting, trusted)
-        return [cast, made] if casts_integers(project, meeting) else [made, cast]
+        rounds = casts_integers(project, meeting) or is_summed(meeting)
+        return [cast, made] if rounds else [made, cast]
     # where some program opens autocast, it may compute this very layer in float32, which the cast would take away
     alone = not (meeting.certain and open_region(project) is not None)
     return [
