@@ -17,6 +17,7 @@ from .names import (
     Scope,
     attribute_chain,
     definition_of,
+    modules_with,
     parameters_of,
     positional,
     root_name,
@@ -129,6 +130,24 @@ def class_of_object(
     else:
         return None
     return class_of(project, module, made.func) if isinstance(made, ast.Call) else None
+
+
+STORING_ANY = ("setattr(", "__setattr__", "__getattr__", "__dict__", "vars(")
+"""What code may store attributes with that it does not name."""
+
+
+def stored_on_object(project: Project, module: ModuleNames, node: ast.Attribute) -> list[tuple[ModuleNames, ast.expr]]:
+    """All that ``a.kind = ...`` stores in the project, for the attribute of an object of a plain class."""
+    chain = attribute_chain(node)
+    found = class_of_object(project, module, node.value, chain[:-1]) if chain is not None else None
+    if found is None or getattr(found[1].node, "decorator_list", []) or bases_of(found[1]):
+        return []
+    if any(True for _ in modules_with(project, STORING_ANY)):
+        return []
+    near = modules_with(project, (node.attr,))
+    stores = [(other, value) for other in near for _, value, _ in other.attribute_stores.get(node.attr, ())]
+    given = [(other, value) for other, value in stores if value is not None and not is_none(value)]
+    return given if len(given) == len(stores) else []
 
 
 def _gives_back(value: ast.expr | None, name: str) -> bool:

@@ -7,8 +7,10 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..python.conditions import Conditions, conditions_in
+from ..python.functions import stored_on_object
 from ..python.limits import MAX_VALUES
 from ..python.names import Binding, ModuleNames, Scope, resolve
+from ..python.options import options_read
 from ..python.paths import guards
 from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import Bound, Chosen, Declared, Defaulted, LookedUp, Returned, Step
@@ -176,7 +178,17 @@ def _renamed(item: Given, arguments: dict[str, ast.expr], scope: Scope) -> Given
     return Given(ast.unparse(argument) + dot + rest, item.values, item.equal, argument if whole else item.node, scope)
 
 
-DTYPES: Domain[Scenario] = Domain(_leaf, lambda *_asked: (Scenario(UNKNOWN),), _decided)
+def _setting(question: Trace[Scenario], module: ModuleNames, node: ast.Attribute) -> Iterator[Scenario]:
+    """What an option declares, else what any code stores on such an object (``settings.region_dtype = ...``)."""
+    options = options_read(question.project, module, node)
+    stored = stored_on_object(question.project, module, node) if not options else ()
+    for holder, value in stored:
+        yield from question.of(holder, value)
+    if not stored:
+        yield from question.options(module, node)
+
+
+DTYPES: Domain[Scenario] = Domain(_leaf, lambda *_asked: (Scenario(UNKNOWN),), _decided, setting=_setting)
 """A dtype, or a constant that may name one, with what must hold for it."""
 WITH_NONE: Domain[Scenario] = Domain(_leaf, lambda *_asked: (Scenario(UNKNOWN),), _carried)
 """The same with None where that is a default."""
