@@ -38,6 +38,8 @@ def _of_table(frame: Frame, name: ast.Name, key: ast.expr | None) -> Value:
     table = bindings[0].value if len(bindings) == 1 and bindings[0].scope is frame.module.module_scope else None
     if not isinstance(table, ast.Dict) or not table.values:
         return UNKNOWN_VALUE
+    if all(_is_activation(frame, item) for item in table.values):
+        return Value(Kind.MODULE, (), detail=TorchLayer("SiLU"), label=BY_NAME)
     found = [class_value(frame, item) for item in table.values]
     if all(item.detail is None for item in found):
         return UNKNOWN_VALUE  # before what the key can be, which costs more
@@ -46,6 +48,13 @@ def _of_table(frame: Frame, name: ast.Name, key: ast.expr | None) -> Value:
     chosen = [value for item, value in pairs if asked and isinstance(item, ast.Constant) and item.value in asked]
     found = chosen or found
     return reduce(join, found) if all(item.detail is not None for item in found) else UNKNOWN_VALUE
+
+
+def _is_activation(frame: Frame, node: ast.expr) -> bool:
+    """``nn.GELU()``: a module without weights that gives back the dtype that it is given."""
+    made = class_value(frame, node.func).detail if isinstance(node, ast.Call) else None
+    layer = LAYERS.get(made.name) if isinstance(made, TorchLayer) else None
+    return layer is not None and layer.role == "passing" and layer.returns == "tensor" and not layer.autocast("cuda")
 
 
 def class_value(frame: Frame, node: ast.expr) -> Value:
