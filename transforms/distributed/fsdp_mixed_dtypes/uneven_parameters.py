@@ -60,6 +60,8 @@ def part_clashes(project: Project) -> Iterator[Draft]:
 
 def _in_function(project: Project, module: ModuleNames, wrap: ast.Call, version: int) -> Iterator[Draft]:
     model = wrap.args[0] if wrap.args else None
+    if isinstance(model, ast.Call) and not model.args and not model.keywords:
+        model = receiver_of(model, "cuda")
     apart = any(item.arg in APART or item.arg is None for item in wrap.keywords)
     if not isinstance(model, ast.Name) or len(wrap.args) > 1 or apart or loops(module, wrap):
         return
