@@ -83,8 +83,11 @@ def _is_dtype(project: Project, module: ModuleNames, node: ast.expr) -> bool:
         return _is_tensor(project, module, node.value)
     if not isinstance(node, ast.Name) or not module.bindings_of(node):
         return False
+    bindings = reaching(module, module.bindings_of(node), node)
     if any(item.kind == "parameter" for item in module.bindings_of(node)):
         return False
+    if bindings and all(isinstance(item.value, ast.Attribute) and item.value.attr == "dtype" for item in bindings):
+        return all(_is_dtype(project, module, item.value) for item in bindings if item.value is not None)
     found = constants_of(project, module, node)
     return bool(found) and all(isinstance(value, Dtype) for value in found)
 
