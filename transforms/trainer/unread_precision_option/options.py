@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
 
 from ....codemod.model import Draft
@@ -37,13 +37,14 @@ def unread_options(project: Project, module: ModuleNames) -> Iterator[Draft]:
     """``parser.add_argument("--fp16", ...)`` where no code of the program says ``fp16`` again."""
     if not module.calls_by_name.get("add_argument"):
         return
-    wanted = [option for group in options_in(project, module).values() for option in group if _is_wanted(option)]
+    declared = options_in(project, module)
+    wanted = [option for group in declared.values() for option in group if _is_wanted(option)]
     program = _program_of(project, module) if wanted else ()
     if not program or any(_hands_out(project, other) or is_on_anyway(project, other, other.tree) for other in program):
         return
     functions = [scope for other in program for scope in other.scopes]
     for option in wanted:
-        is_read = any(_reads(other, option) for other in program) or is_refused(option.name, functions)
+        is_read = any(_reads(other, option, declared) for other in program) or is_refused(option.name, functions)
         if not is_read and _is_asked_for(project, module, option):
             message = f"{option.flags[0]} has no effect: nothing in the program reads {option.name}"
             yield Draft.at(module, option.node, message)
@@ -83,13 +84,13 @@ def _program_of(project: Project, module: ModuleNames) -> Sequence[ModuleNames]:
     return found if is_parsed and len(found) < MAX_MODULES and not module.star_imports else ()
 
 
-def _reads(module: ModuleNames, option: Option) -> bool:
+def _reads(module: ModuleNames, option: Option, declared: Collection[str]) -> bool:
     """Whether an attribute of that name is read, or a string of that text asks for it.
 
-    Of whatever object; a part of a library (``torch.cuda.amp``) reads no option.
+    Of whatever object; a part of a library (``torch.cuda.amp``) reads no option, nor does what a class stores itself.
     """
-    loads = module.attribute_loads.get(option.name, ())
-    if any(module.qualified(node) is None for node in loads) or _is_misspelled(module, option):
+    loads = (node for node in module.attribute_loads.get(option.name, ()) if not _is_stored_here(module, node))
+    if any(module.qualified(node) is None for node in loads) or _is_misspelled(module, option, declared):
         return True
     spellings = (option.name, option.name.replace("_", "-"))
     return any(
@@ -98,12 +99,22 @@ def _reads(module: ModuleNames, option: Option) -> bool:
     )
 
 
-def _is_misspelled(module: ModuleNames, option: Option) -> bool:
-    """Whether a namespace is read under a name so close that the option was intended, which is another mistake."""
+def _is_stored_here(module: ModuleNames, node: ast.Attribute) -> bool:
+    """``self.fp16`` of a class that stores one."""
+    owner = module.scope_of(node).enclosing_class
+    is_own = isinstance(node.value, ast.Name) and node.value.id == "self" and owner is not None
+    return is_own and owner is not None and bool(module.stores_by_class.get((owner, node.attr)))
+
+
+def _is_misspelled(module: ModuleNames, option: Option, declared: Collection[str]) -> bool:
+    """Whether a namespace is read under a name so close that the option was intended, which is another mistake.
+
+    The name of another option is no slip: ``args.use_fp16`` beside ``--use_bf16``.
+    """
     return any(
         SequenceMatcher(None, name, option.name).ratio() > ALMOST and any(_is_namespace(node.value) for node in nodes)
         for name, nodes in module.attribute_loads.items()
-        if abs(len(name) - len(option.name)) < MAX_DIFFERENCE
+        if abs(len(name) - len(option.name)) < MAX_DIFFERENCE and name not in declared
     )
 
 
