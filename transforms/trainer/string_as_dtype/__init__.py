@@ -8,7 +8,8 @@
 `getattr(torch, args.dtype)` raises `AttributeError` for `--dtype bf16`, and so does
 `BitsAndBytesConfig(bnb_4bit_compute_dtype="bf16")`. A pipeline or model of diffusers that is loaded with
 `torch_dtype="float16"` only warns, and is loaded in float32. `{"fp16": torch.float16}.get(args.dtype)` is None for
-`--dtype bf16`, and `.to(None)` casts nothing.
+`--dtype bf16`, and `.to(None)` casts nothing; a function that ends behind `if name == "fp16": return torch.float16`
+gives the same.
 
 ## Why
 
@@ -41,7 +42,8 @@ from ....codemod.proof.proving import proved
 from ....codemod.purpose.checked import checked_code
 from ....codemod.python.bindings import only_value
 from ....codemod.python.caught import is_caught
-from ....codemod.python.names import ModuleNames, last_name, resolve, string_of
+from ....codemod.python.functions import FunctionTarget, called_function
+from ....codemod.python.names import ModuleNames, last_name, parameters_of, resolve, string_of
 from ....codemod.python.options import Option, options_read
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
@@ -58,6 +60,8 @@ OTHERS = frozenset(("jax", "tensorflow", "paddle", "jittor", "tinygrad", "mxnet"
 """Libraries of which an object may have a method ``to`` that takes strings."""
 KNOWN = frozenset(name.removeprefix("torch.") for name in TORCH_DTYPES)
 """Names that torch has for floating-point types."""
+TESTS = (ast.BoolOp, ast.Compare, ast.If, ast.IfExp, ast.UnaryOp)
+"""What looks at a value that may be None."""
 SPELLINGS = KNOWN | {"fp16", "bf16", "fp32", "fp64"}
 
 
@@ -71,6 +75,8 @@ def _waits_for_string(project: Project, module: ModuleNames, call: ast.Call) -> 
 def check(project: Project) -> Iterator[Finding]:
     for module in checked_code(project, WORDS, ("torch", "transformers", "diffusers")):
         for call in module.calls:
+            if _is_asked_by_option(call):
+                yield from (rule.found(*draft) for draft in names_function_lacks(project, module, call))
             if not _may_take_dtype(call):
                 continue
             qualified = resolve(project, module, call.func) or ""
@@ -203,17 +209,32 @@ def names_torch_lacks(project: Project, module: ModuleNames, call: ast.Call) -> 
 
 def names_table_lacks(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Draft]:
     """``{"fp16": torch.float16}.get(args.dtype)`` where ``--dtype`` accepts another 16-bit type."""
-    key = call.args[0] if len(call.args) == 1 and not call.keywords else None
-    names = _table(project, module, call)
+    if _is_asked_by_option(call):
+        yield from _none_of(project, module, call, _table(project, module, call), "the table does not have it")
+
+
+def names_function_lacks(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Draft]:
+    """The same of ``if name == "fp16": return torch.float16``, behind which a function ends without another answer."""
+    target = called_function(project, module, call) if isinstance(call.func, ast.Name) else None
+    names = _answered(project, target) if target is not None else frozenset()
+    yield from _none_of(project, module, call, names, f"{ast.unparse(call.func)} returns nothing for it")
+
+
+def _is_asked_by_option(call: ast.Call) -> bool:
+    return len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Attribute)
+
+
+def _none_of(project: Project, module: ModuleNames, call: ast.Call, names: frozenset[str], why: str) -> Iterator[Draft]:
+    key = call.args[0]
     if not names or not isinstance(key, ast.Attribute) or _is_looked_after(module, call, key):
         return
-    if isinstance(module.parents.get(call), ast.BoolOp | ast.Compare):
+    if isinstance(module.parents.get(call), TESTS) or _is_tested(module, call):
         return
     for option in options_read(project, module, key):
         stated = _stated(option)
         wrong = [item for item in stated if string_of(item) not in names and as_dtype(string_of(item)) in HALVES]
         if wrong:
-            message = f"None for {ast.unparse(wrong[0])}, which {ast.unparse(key)} can be: the table does not have it"
+            message = f"None for {ast.unparse(wrong[0])}, which {ast.unparse(key)} can be: {why}"
             yield Draft.at(module, call, message, [option.module.place(wrong[0], "stated here")])
             return
 
@@ -227,6 +248,31 @@ def _table(project: Project, module: ModuleNames, call: ast.Call) -> frozenset[s
     values = [resolve(project, module, value) in TORCH_DTYPES for value in table.values]
     names = [string_of(item) or "" for item in table.keys]
     return frozenset(names) if all(values) and all(names) else frozenset()
+
+
+def _is_tested(module: ModuleNames, call: ast.Call) -> bool:
+    """``dtype = pick(args.precision)``, then ``if dtype is None:``."""
+    targets = getattr(module.statement_of(call), "targets", ())
+    loads = (load for item in targets if isinstance(item, ast.Name) for load in module.name_loads.get(item.id, ()))
+    return any(isinstance(module.parents.get(load), TESTS) for load in loads)
+
+
+def _answered(project: Project, target: FunctionTarget) -> frozenset[str]:
+    """The words for which a function of one parameter returns dtypes; none where it may do anything else."""
+    module, names = target.module, [parameter.arg for parameter in parameters_of(target.node)]
+    waiting, found = list(target.node.body[ast.get_docstring(target.node) is not None :]), list[str]()
+    for item in waiting:
+        test, answer = (item.test, item.body[0]) if isinstance(item, ast.If) else (None, None)
+        if not isinstance(test, ast.Compare) or not isinstance(answer, ast.Return) or answer.value is None:
+            return frozenset()
+        words, is_it = test.comparators[0], len(names) == 1 and ast.unparse(test.left) == names[0]
+        several = words.elts if isinstance(words, ast.Tuple | ast.List | ast.Set) else None
+        is_asked = is_it and isinstance(test.ops[0], ast.Eq if several is None else ast.In)
+        if not is_asked or resolve(project, module, answer.value) not in TORCH_DTYPES:
+            return frozenset()
+        found += [string_of(each) or "" for each in several or [words]]
+        waiting += item.orelse if isinstance(item, ast.If) else []
+    return frozenset(found) if all(found) else frozenset()
 
 
 def _stated(option: Option) -> list[ast.expr]:
