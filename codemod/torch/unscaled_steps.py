@@ -142,8 +142,8 @@ def _step_with(
 def _step_of_callee(
     project: Project, region: Autocast, module: ModuleNames, made_at: ast.stmt, made: Made
 ) -> LossStep | None:
-    """``step(loss, optimizer)``: the pass and the step of a function, or an object's ``__call__``, that is passed one of
-    the values that ``made_at`` makes."""
+    """``step(loss, optimizer)``: pass and step of a function, or an object's ``__call__``, that is given what
+    ``made_at`` makes."""
     function = function_of(module, made_at)
     for call in calls_of(module, function):
         given = [item for item in (*call.args, *(each.value for each in call.keywords)) if made.holds(module, item)]
