@@ -11,7 +11,7 @@ from ..python.arguments import receiver_of
 from ..python.creations import creations_of
 from ..python.functions import FunctionTarget, called_function, class_of, class_of_object, method_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain, modules_with
-from ..python.paths import calls_of, exclusive, function_of, position
+from ..python.paths import exclusive, function_of, position
 from ..source.facts import memo
 from ..source.project import Project
 from .autocast import Autocast
@@ -44,6 +44,8 @@ OTHER_SCALERS = frozenset({"standardscaler", "minmaxscaler", "robustscaler", "ma
 
 ASKS_FOR_SCALING = ("fp16-mixed", "portable")
 """Targets whose training steps need a scaler."""
+MAX_TAKERS = 20
+"""How many later calls that are passed a loss are looked at."""
 MAX_HOPS = 2
 """Functions on the way up that give back what they make of a loss."""
 
@@ -145,13 +147,15 @@ def _step_of_callee(
     """``step(loss, optimizer)``: pass and step of a function, or an object's ``__call__``, that is given what
     ``made_at`` makes."""
     function = function_of(module, made_at)
-    for call in calls_of(module, function):
-        given = [item for item in (*call.args, *(each.value for each in call.keywords)) if made.holds(module, item)]
-        if not given or position(call) < position(made_at) or exclusive(module, call, made_at):
+    takers = project.memo(_takers, module)
+    listed = (takers.get((function, name), []) for name in sorted(made.names))
+    later = (item for each in listed for item in each[bisect_left(each, position(made_at), key=_place) :][:MAX_TAKERS])
+    for call, argument in later:
+        if exclusive(module, call, made_at) or not made.holds(module, argument):
             continue
         target = called_function(project, module, call) or _called_object(project, module, call)
-        name = target.parameter_for(call, given[0]) if target is not None else None
-        is_scaled = ast.unparse(given[0]) in project.memo(_multiplied, function)
+        name = target.parameter_for(call, argument) if target is not None else None
+        is_scaled = argument.id in project.memo(_multiplied, function)
         if target is None or name is None or is_scaled or scales_somehow(project, target.module):
             continue
         for backward in target.module.calls_inside.get((target.node, "backward"), ()):
@@ -160,6 +164,22 @@ def _step_of_callee(
             if steps:
                 return LossStep(target.module, target.node, region, backward, steps)
     return None
+
+
+def _takers(_: Project, module: ModuleNames) -> dict[tuple[ast.AST, str], list[tuple[ast.Call, ast.Name]]]:
+    """Where variables are passed on, by function and variable, from the top down."""
+    found: dict[tuple[ast.AST, str], list[tuple[ast.Call, ast.Name]]] = {}
+    for call in module.calls:
+        for item in (*call.args, *(each.value for each in call.keywords)):
+            if isinstance(item, ast.Name):
+                found.setdefault((function_of(module, call), item.id), []).append((call, item))
+    for each in found.values():
+        each.sort(key=_place)
+    return found
+
+
+def _place(taken: tuple[ast.Call, ast.Name]) -> tuple[int, int]:
+    return position(taken[0])
 
 
 def _called_object(project: Project, module: ModuleNames, call: ast.Call) -> FunctionTarget | None:
