@@ -6,6 +6,7 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ..python.enumerations import Member, enumeration_of, equals_its_value, member_named, members_of
 from ..python.functions import called_function, class_of
 from ..python.names import (
     FunctionNode,
@@ -86,17 +87,35 @@ def _compares(test: ast.Compare, holds: bool, values: Values) -> bool:
         wanted = right.elts
     else:
         return True
-    constants = [item.value for item in wanted if isinstance(item, ast.Constant)]
-    if len(constants) < len(wanted) or not isinstance(left, ast.Name | ast.Attribute):
+    constants = [value for item in wanted for value in _constant(item, values)]
+    if len(constants) < len(wanted) or not isinstance(left, ast.Name | ast.Attribute | ast.Call):
+        return True
+    if isinstance(left, ast.Call) and not _makes_object(left):
         return True
     equal = isinstance(operator, ast.Eq | ast.Is | ast.In)
     return any(_is_among(item, constants) in (None, holds is equal) for item in values(left))
 
 
+def _constant(node: ast.expr, values: Values) -> list[object]:
+    """The literal that is compared with, or what a member of an enumeration stands for; none of anything else."""
+    if isinstance(node, ast.Constant):
+        return [node.value]
+    chain = attribute_chain(node) or []
+    found = values(node) if any(item[:1].isupper() for item in chain[:-1]) else ()
+    return [item[1] for item in found if isinstance(item, tuple)] if len(found) == 1 else []
+
+
 def _is_among(item: Answer, constants: Sequence[object]) -> bool | None:
     if isinstance(item, tuple):
-        return any(type(item[1]) is type(each) and item[1] == each for each in constants)
+        same = any(type(item[1]) is type(each) and item[1] == each for each in constants)
+        return same or (None if any(_may_be_parsed(item[1], each) for each in constants) else False)
     return False if isinstance(item, Something) and list(constants) == [None] else None
+
+
+def _may_be_parsed(one: object, other: object) -> bool:
+    """Whether one is a member and the other its value, of which a parser may make the member: ``type=Kind``."""
+    parsed = (isinstance(item, Member) and item.value == word for item, word in ((one, other), (other, one)))
+    return any(parsed)
 
 
 def _is_true(item: Answer) -> bool | None:
@@ -106,7 +125,8 @@ def _is_true(item: Answer) -> bool | None:
 def known_texts(project: Project, module: ModuleNames, node: ast.expr) -> frozenset[object] | None:
     """All that a key can be, where the source gives each of its values; else None."""
     found = _values(project, module, node)
-    return frozenset(item[1] for item in found if isinstance(item, tuple)) if OPEN not in found else None
+    known = frozenset(item[1] for item in found if isinstance(item, tuple))
+    return known if OPEN not in found and not any(isinstance(item, Member) for item in known) else None
 
 
 # --- what a name can be -----------------------------------------------------------------------------------------------
@@ -116,12 +136,47 @@ def _values(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Answ
     return trace(project, module, node, VALUES)
 
 
-def _leaf(_question: Trace[Answer], _module: ModuleNames, node: ast.expr) -> Iterable[Answer] | None:
+def _leaf(question: Trace[Answer], module: ModuleNames, node: ast.expr) -> Iterable[Answer] | None:
     if isinstance(node, ast.Constant):
-        return ((type(node.value).__name__, node.value),)
+        return (_literal(node.value),)
     if isinstance(node, DISPLAYS):
         return (SOMETHING,)
-    return (SOMETHING,) if isinstance(node, ast.Call) and _makes_object(node) else None
+    if isinstance(node, ast.Attribute):
+        return _member(question, module, node)
+    return _made(question, module, node) if isinstance(node, ast.Call) and _makes_object(node) else None
+
+
+def _literal(value: object) -> Known:
+    return (type(value).__name__, value)
+
+
+def _member(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) -> Iterable[Answer] | None:
+    """``Kind.BCE``, and ``kind.value``, where all that the kind can be are members."""
+    member = member_named(question.project, module, node)
+    if member is not None:
+        return (_literal(member.value if equals_its_value(member) else member),)
+    if node.attr != "value":
+        return None
+    named = member_named(question.project, module, node.value)
+    if named is not None:
+        return (_literal(named.value),)
+    found = question.of(module, node.value) if isinstance(node.value, ast.Name | ast.Attribute) else ()
+    members = [item[1] for item in found if isinstance(item, tuple) and isinstance(item[1], Member)]
+    return [_literal(item.value) for item in members] if members and len(members) == len(found) else None
+
+
+def _made(question: Trace[Answer], module: ModuleNames, node: ast.Call) -> Iterator[Answer]:
+    """An object; ``Kind("bce")`` is the member of that value."""
+    owner = enumeration_of(question.project, module, node.func) if len(node.args) == 1 and not node.keywords else None
+    if owner is None:
+        yield SOMETHING
+        return
+    offered = members_of(owner.node).values()
+    for item in question.of(module, node.args[0]):
+        member = item[1] if isinstance(item, tuple) else None
+        member = member if isinstance(member, Member) else Member(owner, member)
+        known = member.owner is owner and any(_is_among(_literal(member.value), [each]) for each in offered)
+        yield _literal(member.value if equals_its_value(member) else member) if known else OPEN
 
 
 def _makes_object(node: ast.Call) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from ...model import Edit, EditRefused, ReplaceExpression
+from ...python.enumerations import members_of
 from ...python.functions import class_of
 from ...python.names import ModuleNames
-from ...python.options import is_enumeration
 from ...source.project import Project
 from ...torch.dtypes import Constant
 from .source import Source, SourceKind
@@ -18,7 +18,7 @@ from .source import Source, SourceKind
 def member_source(project: Project, kind: SourceKind, module: ModuleNames, node: ast.expr) -> Source | None:
     """The source that a member is, with its value; None for what is none."""
     owner = class_of(project, module, node.value) if isinstance(node, ast.Attribute) else None
-    members = _members(owner[1].node) if owner is not None else {}
+    members = _words(owner[1].node) if owner is not None else {}
     if not isinstance(node, ast.Attribute) or node.attr not in members:
         return None
     document, name = module.document, ast.unparse(node.value)
@@ -30,15 +30,8 @@ def are_members(found: Iterable[Source]) -> bool:
     return any(isinstance(item.respelling, partial) and item.respelling.func is _other for item in found)
 
 
-def _members(owner: ast.AST) -> Mapping[str, str]:
-    if not isinstance(owner, ast.ClassDef) or not is_enumeration(owner):
-        return {}
-    return {
-        item.targets[0].id: item.value.value
-        for item in owner.body
-        if isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name)
-        if isinstance(item.value, ast.Constant) and isinstance(item.value.value, str)
-    }
+def _words(owner: ast.AST) -> Mapping[str, str]:
+    return {name: value for name, value in members_of(owner).items() if isinstance(value, str)}
 
 
 def _other(module: ModuleNames, node: ast.expr, owner: str, members: Mapping[str, str], value: Constant) -> Edit:
