@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..python.scopes import is_none, text_of
 from ..torch.dtypes import FP32, HALVES
+from ..torch.weights import is_device
 from .dtype_expressions import MAX_TEXT, dtype_atoms
 from .frame import Frame
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
@@ -77,10 +78,3 @@ def moved(frame: Frame, node: ast.expr, operands: list[NodeValue], named: Named)
     if any(key == "**" for key, _, _ in named):
         return Value(Kind.TENSOR, scalar=scalar)
     return replace(first, scalar=scalar)
-
-
-def is_device(node: ast.expr) -> bool:
-    """Whether an argument of ``to`` is a device: by its name, or a constant."""
-    text = text_of(node).lower()
-    named = "dtype" not in text and any(word in text for word in ("device", "cuda", "rank", "gpu"))
-    return isinstance(node, ast.Constant) or named

@@ -8,21 +8,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..python.functions import all_bases, class_of
-from ..python.names import (
-    FunctionNode,
-    ModuleNames,
-    Scope,
-    is_none,
-    last_name,
-    modules_with,
-    parameters_of,
-    resolve,
-)
+from ..python.functions import FunctionTarget, all_bases, class_of
+from ..python.names import FunctionNode, ModuleNames, Scope, is_none, last_name, modules_with, parameters_of, resolve
 from ..python.scopes import AttributeStore, text_of
 from ..source.project import Project
+from ..torch.api import CASTS, WEIGHT_CASTS
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import MODEL_NAMES, TOKEN_IDS
+from ..torch.weights import given_for_dtype, is_device
 from .frame import Frame
 from .lattice import FLOATING, INT64, UNKNOWN_VALUE, Atom, Kind, Made, Role, Source, Value
 from .recast_parts import part_with
@@ -175,9 +168,16 @@ def registered_buffer(value: Value, own: Atom) -> Value:
 
 
 def is_set_outside_constructor(project: Project, found: ProjectClass, name: str) -> bool:
-    """Whether another method of a class than its constructor gives an attribute a value as well."""
+    """Whether another method of a class than its constructor gives an attribute a value as well.
+
+    To cast a module is the same, where no module holds it: then only the constructor says what its weights are.
+    """
     setters = project.memo(_set_outside_constructors, found.module).get((found.scope, name), ())
-    return any(not is_idle_setter(project, found.module, found.scope, *setter) for setter in setters)
+    return any(
+        not is_idle_setter(project, found.module, found.scope, *setter)
+        and not (casts_part(found.module, setter[1]) and is_torch_module(project, found))
+        for setter in setters
+    )
 
 
 def set_later(analysis: FlowAnalysis, found: ProjectClass) -> dict[str, Value]:
@@ -249,7 +249,27 @@ def _changes(module: ModuleNames, node: ast.Attribute) -> bool:
     parent = module.parents.get(node)
     replaced = isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
     grown = isinstance(parent, ast.Attribute) and parent.attr in ("append", "extend", "insert")
-    return (replaced or grown) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    is_own = isinstance(node.value, ast.Name) and node.value.id == "self"
+    return is_own and (replaced or grown or casts_part(module, node))
+
+
+def casts_part(module: ModuleNames, node: ast.AST) -> bool:
+    """``self.net.half()``, ``self.net.encoder.to(dtype)``: whether what is called on a part gives it another dtype."""
+    part = module.parents.get(node)
+    while isinstance(part, ast.Attribute) and part.attr not in CASTS:
+        part = module.parents.get(part)
+    call = module.parents.get(part) if isinstance(part, ast.Attribute) else None
+    if not isinstance(part, ast.Attribute) or not isinstance(call, ast.Call) or call.func is not part:
+        return False
+    return part.attr in WEIGHT_CASTS or not all(is_device(item) for item in given_for_dtype(call))
+
+
+def casts_own_part(_project: Project, target: FunctionTarget) -> bool:
+    """Whether a method gives a part of its object another dtype."""
+    loads = (
+        node for node in ast.walk(target.node) if isinstance(node, ast.Attribute) and text_of(node.value) == "self"
+    )
+    return any(casts_part(target.module, node) for node in loads)
 
 
 # --- setters that nobody calls ----------------------------------------------------------------------------------------
@@ -261,11 +281,14 @@ def is_idle_setter(project: Project, module: ModuleNames, owner: Scope, method: 
     A base class of a library may call it by a name that it knows: then it hands over what takes the place of what was
     there (new embeddings), and only that is passed over.
     """
-    if not isinstance(method, FunctionNode) or method.decorator_list or not isinstance(statement, ast.Assign):
+    if not isinstance(method, FunctionNode) or method.decorator_list:
+        return False
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    if value is None and not casts_part(module, statement):
         return False
     if method.name.startswith("__") or method.name == "forward":
         return False
-    given = isinstance(statement.value, ast.Name) and statement.value.id in {item.arg for item in parameters_of(method)}
+    given = isinstance(value, ast.Name) and value.id in {item.arg for item in parameters_of(method)}
     if not given and not _is_plain_module(project, module, owner):
         return False
     here = module.document.text

@@ -21,6 +21,7 @@ from .classes import (
     ProjectClass,
     TorchLayer,
     attribute_value,
+    casts_own_part,
     has_parts_with_weights,
     model_by_name,
     part_of,
@@ -59,7 +60,10 @@ def on_module(
     if isinstance(detail, ProjectClass):
         target = frame.analysis.method(detail, name)
         if target is not None:
-            return frame.analysis.applied(frame, node, target, positional, named, receiver)
+            result = frame.analysis.applied(frame, node, target, positional, named, receiver)
+            if bool(receiver.atoms) and frame.project.memo(casts_own_part, target):
+                _forget_dtype(frame, node, receiver)
+            return result
         here = frame.get(place_of(node.func) or "")
         if here is not None and here.kind is Kind.MODULE:
             return forward(frame, node, here, positional, named)

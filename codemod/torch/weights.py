@@ -15,6 +15,7 @@ from ..purpose.regimes import Regime
 from ..python.arguments import receiver_of
 from ..python.names import ModuleNames, Scope, attribute_chain, modules_with
 from ..python.paths import guards
+from ..python.scopes import text_of
 from ..source.facts import fact
 from ..source.project import Project
 from .api import LOAD_KEYS, LOADERS
@@ -139,3 +140,10 @@ def given_for_dtype(call: ast.Call) -> list[ast.expr]:
     """What ``x.to(...)`` is given for a dtype: who passes a device need not be looked for."""
     given = [*call.args, *(item.value for item in call.keywords if item.arg == "dtype")]
     return [node for node in given if not (attribute_chain(node) or [""])[-1].endswith("device")]
+
+
+def is_device(node: ast.expr) -> bool:
+    """Whether an argument of ``to`` is a device: by its name, or a constant."""
+    text = text_of(node).lower()
+    named = "dtype" not in text and any(word in text for word in ("device", "cuda", "rank", "gpu"))
+    return isinstance(node, ast.Constant) or named

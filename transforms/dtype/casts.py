@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from ...codemod.flow.analysis import flow_of
-from ...codemod.flow.call_dtypes import is_device
 from ...codemod.flow.frame import Autocasting, AutocastState, Meeting
 from ...codemod.flow.lattice import BOOL, FLOATING, Role
 from ...codemod.flow.operation_calls import has_size
@@ -19,6 +18,7 @@ from ...codemod.python.names import ModuleNames, last_name
 from ...codemod.python.paths import function_of
 from ...codemod.source.project import Project
 from ...codemod.torch.tables.kernels import WITHOUT_KERNELS
+from ...codemod.torch.weights import is_device
 from .clashes import followers
 from .proved_casts import is_tensor, needs_of_cast
 from .surroundings import MOVING

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import Enum
 
-from ...codemod.flow.call_dtypes import is_device
 from ...codemod.flow.encounters import all_meetings, meetings
 from ...codemod.flow.frame import Autocasting, Meeting
 from ...codemod.flow.lattice import Atom, Made, Role
@@ -26,6 +25,7 @@ from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP32, HALVES, Dtype
 from ...codemod.torch.tables.operations import keeps_dtype
+from ...codemod.torch.weights import is_device
 from .recast_elsewhere import is_given_in_float32, is_recast_elsewhere
 from .surroundings import (
     MOVING,

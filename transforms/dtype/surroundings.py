@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.flow.call_dtypes import is_device
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role
 from ...codemod.flow.results import may_be_prepared
@@ -15,6 +14,7 @@ from ...codemod.python.names import last_name
 from ...codemod.python.paths import function_of, position
 from ...codemod.source.project import Project
 from ...codemod.torch.api import NARROWING
+from ...codemod.torch.weights import is_device
 
 MOVING = ("device", "non_blocking", "memory_format", "copy")
 """Arguments of ``to`` that say nothing about a dtype."""
