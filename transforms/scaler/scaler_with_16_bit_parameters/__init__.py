@@ -51,11 +51,12 @@ from ....codemod.half.optimized_models import models_of_optimizer
 from ....codemod.model import Edit, Finding, Fix, Place, Rule
 from ....codemod.purpose.decided import of_machine, settings_asked
 from ....codemod.purpose.given import may_be_on
+from ....codemod.python.arguments import owner_of
 from ....codemod.python.callers import callers_of
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
 from ....codemod.python.options import options_read
-from ....codemod.python.paths import Facts, Guard, guard_facts, guards, position
+from ....codemod.python.paths import Facts, Guard, function_of, guard_facts, guards, position
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP16
@@ -228,9 +229,16 @@ def _prepared(project: Project, module: ModuleNames, call: ast.Call) -> Iterator
         made = _value_before(module, argument, call)
         models = models_of_optimizer(module, made) if made is not None else []
         if made is not None and any(model is not None and ast.unparse(model) in given for model in models):
-            half = weights_of_optimizer(project, module, made, FP16, until=call, adapters=True)
+            half = weights_of_optimizer(project, module, made, FP16, until=_first_step(module, call), adapters=True)
             if half is not None:
                 yield half
+
+
+def _first_step(module: ModuleNames, prepare: ast.Call) -> ast.Call:
+    """Up to where casts count: the first backward pass below ``prepare``, which keeps the parameters as they are."""
+    steps = module.calls_inside.get((function_of(module, prepare), "backward"), [])
+    same = (call for call in steps if owner_of(call) == owner_of(prepare) and position(call) > position(prepare))
+    return min(same, key=position, default=prepare)
 
 
 def _value_before(module: ModuleNames, node: ast.expr, before: ast.Call) -> ast.Call | None:
