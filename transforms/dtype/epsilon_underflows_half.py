@@ -38,8 +38,9 @@ import ast
 from collections.abc import Iterator
 from itertools import takewhile
 
-from ...codemod.half.half_here import half_here
+from ...codemod.half.half_here import Half, half_here
 from ...codemod.half.half_weights import weights_of_optimizer
+from ...codemod.half.handed_half import half_as_given
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.purpose.given import is_switched_off
 from ...codemod.purpose.proved_reach import is_reached
@@ -90,12 +91,16 @@ def _near_zero(project: Project, module: ModuleNames) -> Iterator[Finding]:
     for node in sorted(nodes, key=position):
         use = _broken_by_zero(module, node)
         guarded = _guarded(project, module, node) if use else None
-        half = half_here(project, module, guarded[0]) if guarded is not None else None
+        half = _half(project, module, guarded[0]) if guarded is not None else None
         if guarded is None or half is None or not half.reached or FP16 not in half.dtypes:
             continue
         if is_reached(project, module, node):
             said = f"{module.source(guarded[1])} is zero in float16: {use} is not protected {half.when('float16')}"
             yield rule.at(module, guarded[1], said.rstrip(), half.why)
+
+
+def _half(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
+    return half_here(project, module, node) or half_as_given(project, module, node)
 
 
 def _guarded(project: Project, module: ModuleNames, node: ast.BinOp | ast.Call) -> tuple[ast.expr, ast.expr] | None:
@@ -131,7 +136,7 @@ def _near_one(project: Project, module: ModuleNames) -> Iterator[Finding]:
             near = value is not None and ONE_IN_FLOAT32 < 1 - value <= max(ROUNDS_TO_ONE.values())
             uses = _broken_by_one(module, call) if near else ()
             use = next((use for use, node in uses if not is_switched_off(project, module, node)), None)
-            half = half_here(project, module, tensor) if use is not None and tensor is not None else None
+            half = _half(project, module, tensor) if use is not None and tensor is not None else None
             if half is None or not half.reached or value is None or bound is None:
                 continue
             dtypes = sorted(item.name for item in half.dtypes if 1 - value <= ROUNDS_TO_ONE[item])

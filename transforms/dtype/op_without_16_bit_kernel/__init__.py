@@ -38,7 +38,8 @@ from ....codemod.flow.encounters import applications
 from ....codemod.flow.frame import Application, Autocasting, place_of
 from ....codemod.flow.lattice import Atom, Kind, Made, Role, Value
 from ....codemod.half.atom_places import atom_places, may_be_chosen, steps_can_run
-from ....codemod.half.half_here import Half, half_here, is_told_apart
+from ....codemod.half.half_here import half_here, is_told_apart
+from ....codemod.half.handed_half import half_as_given
 from ....codemod.model import Finding, Fix, Place, Rule
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
@@ -48,14 +49,11 @@ from ....codemod.purpose.files import is_test
 from ....codemod.purpose.proved_reach import can_run
 from ....codemod.purpose.runs import runs_around
 from ....codemod.python.arguments import argument
-from ....codemod.python.bindings import reaching
 from ....codemod.python.callers import callers_of
-from ....codemod.python.functions import FunctionTarget
-from ....codemod.python.names import FunctionNode, ModuleNames, parameters_of
+from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP16, HALVES, Dtype
-from ....codemod.torch.entering_calls import sites_of
 from ....codemod.torch.imported import torch_at
 from ....codemod.torch.tables.kernels import WITHOUT_KERNELS
 from ....codemod.torch.tables.operations import operation
@@ -241,37 +239,11 @@ def _under_autocast(project: Project, item: Application, node: ast.expr) -> Half
     """The operand was computed by a layer or product that a run of the project does in 16 bits."""
     if not is_in_forward(project, item.module, item.node):
         return None
-    half = half_here(project, item.module, node) or _handed_over(project, item, node)
+    half = half_here(project, item.module, node) or half_as_given(project, item.module, node)
     if half is None:
         return None
     origin = Origin.CAST if half.certain else Origin.CHOSEN if half.seen else Origin.AUTOCAST
     return HalfOperand(node, half.dtypes, origin, half.why)
-
-
-def _handed_over(project: Project, item: Application, node: ast.expr) -> Half | None:
-    """``self.spectral(self.conv(x))``: the module's ``forward`` applies the operation to what it is given."""
-    function, module = item.function, item.module
-    if function is None or function.name != "forward":
-        return None
-    name = _parameter_of(module, function, node)
-    owner = module.scope_of(function).enclosing_class
-    if name is None or owner is None or not isinstance(owner.node, ast.ClassDef):
-        return None
-    for other, call in sites_of(project, module, function):
-        argument = FunctionTarget(module, function, bound=True).arguments(call).get(name)
-        half = half_here(project, other, argument) if argument is not None else None
-        if half is not None:
-            place = other.place(call, f"{owner.node.name} is applied to it here")
-            return Half(half.dtypes, half.certain, (*half.why, place))
-    return None
-
-
-def _parameter_of(module: ModuleNames, function: FunctionNode, node: ast.expr) -> str | None:
-    """The parameter that ``node`` is, where nothing gave it another value."""
-    if not isinstance(node, ast.Name) or node.id not in {item.arg for item in parameters_of(function)}:
-        return None
-    bindings = reaching(module, module.bindings_of(node), node)
-    return node.id if all(item.kind == "parameter" for item in bindings) else None
 
 
 def is_in_forward(project: Project, module: ModuleNames, node: ast.AST, steps: int = 0) -> bool:
