@@ -3,7 +3,8 @@
 ## What goes wrong
 
 `python train.py --fp16` trains in float32 as before: the option is declared and `args.fp16` is read nowhere.
-`train(..., use_amp=True)` does the same where `train` never looks at `use_amp`. Nothing is raised; the run needs the
+`train(..., use_amp=True)` does the same where `train` never looks at `use_amp`, and `--fp16` where it only switches a
+GradScaler: without autocast that scales a loss in float32. Nothing is raised; the run needs the
 memory and the time of float32, and comparisons of precisions compare a run with itself.
 
 ## Why

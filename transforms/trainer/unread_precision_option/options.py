@@ -15,6 +15,7 @@ from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain
 from ....codemod.python.options import SETTINGS, Option, options_in
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.shown_lines import shown_values
+from .scaler_alone import switched_scaler
 from .words import is_asked, is_on_anyway, is_refused, names_precision
 
 MAX_MODULES = 60
@@ -45,9 +46,13 @@ def unread_options(project: Project, module: ModuleNames) -> Iterator[Draft]:
     functions = [scope for other in program for scope in other.scopes]
     for option in wanted:
         is_read = any(_reads(other, option, declared) for other in program) or is_refused(option.name, functions)
-        if not is_read and _is_asked_for(project, module, option):
-            message = f"{option.flags[0]} has no effect: nothing in the program reads {option.name}"
-            yield Draft.at(module, option.node, message)
+        scaler = switched_scaler(project, program, option) if is_read else None
+        if (not is_read or scaler is not None) and _is_asked_for(project, module, option):
+            reach = f"nothing in the program reads {option.name}"
+            if scaler is not None:
+                reach = "it switches a GradScaler, and all that this scales is computed in float32"
+            evidence = [scaler.module.place(scaler.call, "the scaler is made here")] if scaler is not None else []
+            yield Draft.at(module, option.node, f"{option.flags[0]} has no effect: {reach}", evidence)
 
 
 def _is_wanted(option: Option) -> bool:
