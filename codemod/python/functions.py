@@ -123,10 +123,14 @@ def class_of_object(
         made = _unwrapped(bindings[0].value)
         if isinstance(bindings[0].node, ast.arg) and bindings[0].node.annotation is not None:
             return class_of(project, module, bindings[0].node.annotation)
+        if isinstance(made, ast.Attribute):
+            return _class_of_part(project, module, made)
     elif len(chain) == 2 and chain[0] == "self" and scope.enclosing_class is not None:
         stores = self_stores(module, scope.enclosing_class, chain[1])
         stored = [value for value, *_ in stores if not is_none(value)]
         made = stored[0] if len(stored) == 1 else None
+    elif isinstance(node, ast.Attribute):
+        return _class_of_part(project, module, node)
     else:
         return None
     return class_of(project, module, made.func) if isinstance(made, ast.Call) else None
@@ -148,6 +152,31 @@ def stored_on_object(project: Project, module: ModuleNames, node: ast.Attribute)
     stores = [(other, value) for other in near for _, value, _ in other.attribute_stores.get(node.attr, ())]
     given = [(other, value) for other, value in stores if value is not None and not is_none(value)]
     return given if len(given) == len(stores) else []
+
+
+def _class_of_part(project: Project, module: ModuleNames, node: ast.Attribute) -> tuple[ModuleNames, Scope] | None:
+    """The class of ``net.agent`` for ``net = Net(Agent())``: what the constructor stores, or is given and stores."""
+    holder = _call_behind(module, node.value)
+    owner = class_of(project, module, holder.func) if holder is not None else None
+    stores = self_stores(*owner, node.attr) if owner is not None else []
+    stored = [value for value, *_ in stores if not is_none(value)]
+    if holder is None or owner is None or len(stored) != 1:
+        return None
+    if isinstance(stored[0], ast.Call):
+        return class_of(project, owner[0], stored[0].func)
+    constructor = method_of(project, *owner, "__init__")
+    named = stored[0].id if isinstance(stored[0], ast.Name) else ""
+    if constructor is None or [item.kind for item in constructor.scope.bindings.get(named, ())] != ["parameter"]:
+        return None
+    made = _call_behind(module, constructor.arguments(holder).get(named))
+    return class_of(project, module, made.func) if made is not None else None
+
+
+def _call_behind(module: ModuleNames, node: ast.expr | None) -> ast.Call | None:
+    """The call that makes what an expression is: itself, or the only value of a name."""
+    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    made = _unwrapped(bindings[0].value if len(bindings) == 1 else node)
+    return made if isinstance(made, ast.Call) else None
 
 
 def _gives_back(value: ast.expr | None, name: str) -> bool:
