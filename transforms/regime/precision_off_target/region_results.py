@@ -24,9 +24,8 @@ from ....codemod.torch.tables.kernels import FLOAT16_ALONE
 from .inner_code import Inner, inner_code, loads_of
 from .narrowed import call_name, is_narrowed, loses
 from .readers_of_results import called, chain, is_handed_out, is_step, readers_of
+from .stored_names import COMPREHENSIONS, TAKING, contents_of, given_by
 
-COLLECTING = ("append", "extend", "add", "update")
-"""Methods with which a list, a set or a meter takes what it is given."""
 CONVERTING = ("numpy", "asarray", "array")
 """Methods and functions that make an array."""
 ARRAY_PACKAGES = ("matplotlib.", "sklearn.", "scipy.", "pandas.", "seaborn.", "PIL.", "cv2.", "skimage.", "imageio.")
@@ -37,11 +36,6 @@ KEEPING = frozenset({
     "list", "tuple", "next", "iter", "getattr",
 })  # fmt: skip
 """Calls that compute nothing: what they give has the dtype of what they are given."""
-COUNTING = ("items", "enumerate")
-"""Calls that give each value behind a key or a number."""
-COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-TAKING = ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr | ast.Expr
-LOOPING = ast.For | ast.AsyncFor | ast.comprehension
 PASSES = 3
 """How often the statements of a function are read for what their values are computed from."""
 MAX_FUNCTIONS = 60
@@ -69,12 +63,21 @@ class Behind:
 
 def arrays_behind(project: Project, block: Block) -> Behind:
     """The places behind a block at which arrays are made."""
+    return project.memo(_behind, block)
+
+
+def _behind(project: Project, block: Block) -> Behind:
     spread = _Spread(project, block)
     return Behind(spread.conversions, spread.passed, spread.held, spread.unread)
 
 
 def arrays_inside(project: Project, module: ModuleNames, block: Block) -> Behind:
     """The places at which arrays are made in what the modules run that a block calls."""
+    return project.memo(_inside, (module, block))
+
+
+def _inside(project: Project, place: tuple[ModuleNames, Block]) -> Behind:
+    module, block = place
     spread = _Spread(project, (), inner_code(project, module, [statement for _, statement in block]))
     return Behind(spread.conversions, spread.passed, spread.held, spread.unread)
 
@@ -126,7 +129,7 @@ class _Spread:
         self.unread: set[ast.AST] = set()
         self._returning: set[ast.AST] = set()
         self._waiting: deque[tuple[ModuleNames, ast.AST]] = deque()
-        self._entered = {statement for _, statement in block}
+        self._entered = {node for _, statement in block for node in ast.walk(statement)}
         self.conversions: dict[ast.Call, ModuleNames] = {}
         self.passed: dict[ast.expr, ModuleNames] = {}
         for module, statement in block:
@@ -146,24 +149,23 @@ class _Spread:
 
     def _read(self, module: ModuleNames, function: ast.AST) -> None:
         names = self.held[module, function]
-        nodes = list(ast.walk(function))
-        nodes += [ast.Expr(function.body)] if isinstance(function, ast.Lambda) else []
+        contents = contents_of(self._project, module, function)
         for _ in range(PASSES):
-            names |= {name for node in nodes for part in _parts(node) if _takes(part, names) for name in _given(part)}
-        for node in nodes:
-            if isinstance(node, ast.Call):
-                self._read_call(module, node, names)
+            seen = [item for item in contents.takings if not item.mentioned.isdisjoint(names)]
+            names |= {name for item in seen if _carries(item.value, names) for name in item.given}
+        for call, mentioned in contents.calls:
+            if mentioned is None or call in self._entered or not mentioned.isdisjoint(names):
+                self._read_call(module, call, names)
         if isinstance(function, FunctionNode):
             self._follow_attributes(module, function, names)
         if self._inner is not None and isinstance(function, FunctionNode | ast.Lambda):
-            self._follow_readers(module, function, nodes, names)
+            self._follow_readers(module, function, contents.given & names)
         elif isinstance(function, FunctionNode):
-            self._follow_results(module, function, nodes, names)
+            self._follow_results(module, function, contents.nodes, names)
 
     def _read_call(self, module: ModuleNames, call: ast.Call, names: set[str]) -> None:
         seen = names_at(module, call, names)
-        is_entered = not self._entered.isdisjoint(module.ancestors(call))
-        given = [item for item in _passed(call) if _carries(item, seen) or (is_entered and _computes(item))]
+        given = [item for item in _passed(call) if _carries(item, seen) or (call in self._entered and _computes(item))]
         given = [item for item in given if not is_narrowed(module, item)]
         if not given:
             return
@@ -189,7 +191,7 @@ class _Spread:
         if function in self._returning:
             return
         results = [node.value for node in nodes if isinstance(node, ast.Return | ast.Yield) and node.value is not None]
-        inside = [item for item in results if not self._entered.isdisjoint({item, *module.ancestors(item)})]
+        inside = (item for item in results if item in self._entered)
         if any(_carries(item, names) for item in results) or any(_computes(item) for item in inside):
             self._returning.add(function)
             readers = list(readers_of(self._project, module, function))
@@ -208,10 +210,9 @@ class _Spread:
                 self._add(module, node, stored & _loaded(node))
 
     def _follow_readers(
-        self, module: ModuleNames, function: FunctionNode | ast.Lambda, nodes: Iterable[ast.AST], names: set[str]
+        self, module: ModuleNames, function: FunctionNode | ast.Lambda, stored: Collection[str]
     ) -> None:
         """What others read of what is stored outside of a function: attributes, lists of the functions around it."""
-        stored = {name for node in nodes for name in _given(node)} & names
         for name in sorted(stored):
             root, _, last = name.rpartition(".")
             for other, load in loads_of(self._project, last) if root else ():
@@ -244,61 +245,7 @@ def _computed(statement: ast.stmt) -> Iterator[str]:
     for node in ast.walk(statement):
         value = node.value if isinstance(node, TAKING) else None
         if value is not None and _computes(value):
-            yield from _given(node)
-
-
-def _given(node: ast.AST) -> Iterator[str]:
-    """The variables that a statement gives something to: by assignment, as a loop's, by ``seen.append(x)``."""
-    for inner in _targets(node):
-        is_stored = isinstance(inner, ast.Name | ast.Attribute) and isinstance(inner.ctx, ast.Store)
-        if isinstance(inner, ast.Subscript) and isinstance(inner.ctx, ast.Store):
-            yield chain(inner.value)
-        elif is_stored:
-            yield chain(inner)
-        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and _collects(inner):
-            yield chain(holder_of(inner.func.value))
-
-
-def _collects(call: ast.Call) -> bool:
-    """``seen.append(x)``; not ``scaler.update()``, which takes nothing."""
-    return call_name(call) in COLLECTING and bool(call.args or call.keywords)
-
-
-def holder_of(node: ast.expr) -> ast.expr:
-    """What holds a list: ``seen`` of ``seen["a"]`` and of ``seen.setdefault("a", [])``."""
-    while isinstance(node, ast.Subscript | ast.Call):
-        inner = node.value if isinstance(node, ast.Subscript) else node.func
-        node = inner.value if isinstance(node, ast.Call) and isinstance(inner, ast.Attribute) else inner
-    return node
-
-
-def _targets(node: ast.AST) -> Iterator[ast.AST]:
-    """What a statement stores to; of a loop not what its body does, and no key or count."""
-    if not isinstance(node, LOOPING):
-        yield node
-        for child in ast.iter_child_nodes(node):
-            yield from () if isinstance(child, ast.comprehension) else _targets(child)
-        return
-    is_counted = isinstance(node.iter, ast.Call) and call_name(node.iter) in COUNTING
-    parts = node.target.elts[1:] if is_counted and isinstance(node.target, ast.Tuple) else [node.target]
-    yield from (item for part in parts for item in ast.walk(part))
-
-
-def _parts(node: ast.AST) -> Iterator[ast.AST]:
-    """A statement; of ``a, b = x, y`` each pair."""
-    target, value = (node.targets[0], node.value) if isinstance(node, ast.Assign) else (None, None)
-    is_pair = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts)
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and is_pair:
-        yield from (ast.Assign([one], other) for one, other in zip(target.elts, value.elts, strict=True))
-    else:
-        yield node
-
-
-def _takes(node: ast.AST, names: set[str]) -> bool:
-    """Whether a statement, or a loop, takes over what one of ``names`` holds."""
-    if isinstance(node, TAKING):
-        return node.value is not None and _carries(node.value, names)
-    return isinstance(node, LOOPING) and _carries(node.iter, names)
+            yield from given_by(node)
 
 
 def _carries(node: ast.AST, names: set[str]) -> bool:
@@ -316,7 +263,7 @@ def names_inside(node: ast.AST, names: set[str]) -> set[str]:
     """What names hold results inside a comprehension: its own variables do where it goes over results."""
     for part in getattr(node, "generators", ()):
         own = {chain(item) for item in ast.walk(part.target) if isinstance(item, ast.Name)}
-        names = names | set(_given(part)) if _carries(part.iter, names) else names - own
+        names = names | set(given_by(part)) if _carries(part.iter, names) else names - own
     return names
 
 

@@ -13,7 +13,7 @@ from ....codemod.python.paths import function_of
 from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
 from .readers_of_results import chain
-from .region_results import holder_of
+from .stored_names import holder_of
 
 CONTAINERS = ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.Tuple
 MADE = ("collections.", "list", "dict", "set", "defaultdict", "deque", "torch.")

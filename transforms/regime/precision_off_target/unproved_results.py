@@ -22,7 +22,8 @@ from .demanded_halves import counts_far
 from .differentiated import is_differentiated
 from .known_callables import has_methods, is_of_python, is_replaced
 from .narrowed import LOSING, LOST, is_narrowed
-from .region_results import COLLECTING, KEEPING, Behind, Block, is_conversion, is_result, names_at
+from .region_results import KEEPING, Behind, Block, is_conversion, is_result, names_at
+from .stored_names import COLLECTING
 from .stored_results import Stores
 
 RAW = frozenset({

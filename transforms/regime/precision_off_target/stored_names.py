@@ -1,0 +1,123 @@
+"""What a function stores, in which names, and what it reads for that: told once for all regions that come to it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.python.names import ModuleNames
+from ....codemod.source.project import Project
+from .narrowed import call_name
+from .readers_of_results import called, chain
+
+COLLECTING = ("append", "extend", "add", "update")
+"""Methods with which a list, a set or a meter takes what it is given."""
+COUNTING = ("items", "enumerate")
+"""Calls that give each value behind a key or a number."""
+COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+TAKING = ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr | ast.Expr
+LOOPING = ast.For | ast.AsyncFor | ast.comprehension
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """A statement, or a loop, that gives a value to names."""
+
+    value: ast.expr
+    mentioned: frozenset[str]
+    """Every name in the value: one that mentions no result gives none."""
+    given: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contents:
+    """The nodes of a function, what it takes over from name to name, and its calls."""
+
+    nodes: tuple[ast.AST, ...]
+    takings: tuple[Taking, ...]
+    calls: tuple[tuple[ast.Call, frozenset[str] | None], ...]
+    """Each with every name in it; None inside of comprehensions, whose variables may hold results."""
+    given: frozenset[str]
+
+
+def contents_of(project: Project, module: ModuleNames, function: ast.AST) -> Contents:
+    """What stands in a function, or in a module outside of any."""
+    return project.memo(_contents, (module, function))
+
+
+def _contents(_project: Project, place: tuple[ModuleNames, ast.AST]) -> Contents:
+    _, function = place
+    nodes = list(ast.walk(function))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    is_lambda = isinstance(function, ast.Lambda)
+    inner = {part for node in nodes if isinstance(node, COMPREHENSIONS) for part in ast.walk(node)}
+    given = frozenset(name for node in nodes for name in _stored(node))
+    nodes += [ast.Expr(function.body)] if isinstance(function, ast.Lambda) else []
+    takings = tuple(taking for node in nodes if isinstance(node, TAKING | LOOPING) for taking in _takings(node))
+    mentioned = tuple((call, None if is_lambda or call in inner else _mentioned(call)) for call in calls)
+    return Contents(tuple(nodes), takings, mentioned, given)
+
+
+def _takings(node: ast.AST) -> Iterator[Taking]:
+    for part in _parts(node):
+        value = part.iter if isinstance(part, LOOPING) else part.value if isinstance(part, TAKING) else None
+        given = tuple(dict.fromkeys(given_by(part))) if value is not None else ()
+        if value is not None and given:
+            yield Taking(value, _mentioned(value), given)
+
+
+def _mentioned(node: ast.AST) -> frozenset[str]:
+    parts = (part for part in ast.walk(node) if isinstance(part, ast.Name | ast.Attribute | ast.Call))
+    return frozenset(called(part) if isinstance(part, ast.Call) else chain(part) for part in parts)
+
+
+def given_by(node: ast.AST) -> Iterator[str]:
+    """The variables that a statement gives something to: by assignment, as a loop's, by ``seen.append(x)``."""
+    for inner in _targets(node):
+        yield from _stored(inner)
+
+
+def _stored(node: ast.AST) -> Iterator[str]:
+    """The variable that is stored to right here."""
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+        yield chain(node.value)
+    elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield chain(node)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _collects(node):
+        yield chain(holder_of(node.func.value))
+
+
+def _collects(call: ast.Call) -> bool:
+    """``seen.append(x)``; not ``scaler.update()``, which takes nothing."""
+    return call_name(call) in COLLECTING and bool(call.args or call.keywords)
+
+
+def holder_of(node: ast.expr) -> ast.expr:
+    """What holds a list: ``seen`` of ``seen["a"]`` and of ``seen.setdefault("a", [])``."""
+    while isinstance(node, ast.Subscript | ast.Call):
+        inner = node.value if isinstance(node, ast.Subscript) else node.func
+        node = inner.value if isinstance(node, ast.Call) and isinstance(inner, ast.Attribute) else inner
+    return node
+
+
+def _targets(node: ast.AST) -> Iterator[ast.AST]:
+    """What a statement stores to; of a loop not what its body does, and no key or count."""
+    if not isinstance(node, LOOPING):
+        yield node
+        for child in ast.iter_child_nodes(node):
+            yield from () if isinstance(child, ast.comprehension) else _targets(child)
+        return
+    is_counted = isinstance(node.iter, ast.Call) and call_name(node.iter) in COUNTING
+    parts = node.target.elts[1:] if is_counted and isinstance(node.target, ast.Tuple) else [node.target]
+    yield from (item for part in parts for item in ast.walk(part))
+
+
+def _parts(node: ast.AST) -> Iterator[ast.AST]:
+    """A statement; of ``a, b = x, y`` each pair."""
+    target, value = (node.targets[0], node.value) if isinstance(node, ast.Assign) else (None, None)
+    is_pair = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts)
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and is_pair:
+        yield from (ast.Assign([one], other) for one, other in zip(target.elts, value.elts, strict=True))
+    else:
+        yield node
