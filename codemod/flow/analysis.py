@@ -10,6 +10,7 @@ from functools import reduce
 from ..python.functions import FunctionTarget, lineage, method_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ..source.project import Project
+from ..torch.api import DEFAULT_SETTERS
 from ..torch.half_words import weights_can_be_half
 from . import statements
 from .circles import Circles
@@ -56,9 +57,7 @@ class FlowAnalysis:
         self.project = project
         self._circles = Circles(project.looks)
         self._depth = 0
-        self.changes_default_dtype = any(
-            True for _ in project.python_documents(("set_default_dtype", "set_default_tensor_type"))
-        )
+        self.changes_default_dtype = any(True for _ in project.python_documents(DEFAULT_SETTERS))
 
     # --- what rules ask ---------------------------------------------------------------------------------------------
 

@@ -25,6 +25,10 @@ QUANTIZING = (IN_8_BITS, "load_in_4bit")
 """Switches that load weights in less than 16 bits."""
 QUANTIZED_KEYS = (*QUANTIZING, "quantization_config")
 """Arguments of a loader by which the weights are quantized; such weights have a compute dtype of their own."""
+COMPUTE_KEY = "bnb_4bit_compute_dtype"
+"""The argument of ``BitsAndBytesConfig`` that names it."""
+DEFAULT_SETTERS = ("set_default_dtype", "set_default_tensor_type")
+"""Functions of torch after which what is made without a dtype has another one than float32."""
 
 SAME_WEIGHTS = ("to", "cuda", "cpu", "xpu", "npu", "train", "eval", "requires_grad_", "to_empty", "share_memory")
 """Methods of ``torch.nn.Module`` that give back the module, whose weights keep their dtype where no argument

@@ -36,10 +36,10 @@ from ...codemod.purpose.imports import connected_modules
 from ...codemod.purpose.training import training_modules
 from ...codemod.python.names import ModuleNames, resolve
 from ...codemod.source.project import Project
+from ...codemod.torch.api import DEFAULT_SETTERS
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP16
 
-SETTERS = ("set_default_dtype", "set_default_tensor_type")
 OWN_SCALING = ("loss_scal", "lossscal", "fp16_optimizer", "master_param")
 """Parts of names of optimizers that scale the loss, or keep float32 weights, by themselves."""
 HALF_TYPES = ("torch.HalfTensor", "torch.cuda.HalfTensor")
@@ -64,7 +64,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 def _settings(project: Project, module: ModuleNames) -> Iterator[ast.Call]:
     """Every call of one of torch's two setters."""
-    for name in SETTERS:
+    for name in DEFAULT_SETTERS:
         for call in module.calls_by_name.get(name, []):
             if resolve(project, module, call.func) == f"torch.{name}":
                 yield call

@@ -31,12 +31,11 @@ from ...codemod.model import Finding, Fix, Rule
 from ...codemod.purpose.checked import checked_code
 from ...codemod.python.names import ModuleNames, last_name, resolve
 from ...codemod.source.project import Project
-from ...codemod.torch.api import LOADERS, QUANTIZING
+from ...codemod.torch.api import COMPUTE_KEY, LOADERS, QUANTIZING
 
 WORDS = ("BitsAndBytesConfig", "torch_type", "torchdtype", "torch_dype", "torch_dtpe", "torch_dtyp", "troch_dtype")
 QUANTIZATION = "BitsAndBytesConfig"
 LIBRARIES = frozenset({"transformers", "diffusers"})
-COMPUTE = "bnb_4bit_compute_dtype"
 ACCEPTED = frozenset(
     {
         *QUANTIZING,
@@ -44,7 +43,7 @@ ACCEPTED = frozenset(
         "llm_int8_skip_modules",
         "llm_int8_enable_fp32_cpu_offload",
         "llm_int8_has_fp16_weight",
-        COMPUTE,
+        COMPUTE_KEY,
         "bnb_4bit_quant_type",
         "bnb_4bit_use_double_quant",
         "bnb_4bit_quant_storage",
@@ -68,14 +67,14 @@ def _quantization(project: Project, module: ModuleNames, call: ast.Call) -> Iter
     if last != QUANTIZATION or not _is_of_libraries(project, module, call.func):
         return
     given = {item.arg for item in call.keywords}
-    if COMPUTE in given or None in given or ("load_in_8bit" in given and "load_in_4bit" not in given):
+    if COMPUTE_KEY in given or None in given or ("load_in_8bit" in given and "load_in_4bit" not in given):
         return
     for item in call.keywords:
         name = item.arg or ""
         if not name or name in ACCEPTED or ABOUT_COMPUTING.isdisjoint(name.lower().split("_")):
             continue
-        fixes = [_renamed(module, call, item, COMPUTE)] if "compute" in name else []
-        message = f"{QUANTIZATION} ignores the unknown keyword {name}; {COMPUTE} stays float32"
+        fixes = [_renamed(module, call, item, COMPUTE_KEY)] if "compute" in name else []
+        message = f"{QUANTIZATION} ignores the unknown keyword {name}; {COMPUTE_KEY} stays float32"
         yield rule.at(module, item, message, fixes=fixes)
 
 

@@ -15,7 +15,7 @@ from ...purpose.files import words_of
 from ...python.names import ModuleNames, attribute_chain, defaults_in, resolve, string_of
 from ...python.options import SETTINGS, is_enumeration
 from ...source.project import Project
-from ...torch.api import LOAD_KEYS, LOADERS
+from ...torch.api import COMPUTE_KEY, LOAD_KEYS, LOADERS
 from ...torch.dtypes import TENSOR_TYPES
 from .stated_casts import stated_tensors
 from .stated_words import (
@@ -35,7 +35,7 @@ NUMERIC = ("torch", "numpy", "jax", "tensorflow", "cupy", "pandas", "np", "jnp")
 POLICY_CALLS = ("torch.set_", "torch.distributed.fsdp")
 """What torch is asked for a whole run."""
 READS_WITH_DEFAULT = ("get", "pop", "setdefault", "getenv", "getattr")
-COMPUTE_KEYS = ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")
+COMPUTE_KEYS = (COMPUTE_KEY, "bnb_4bit_quant_storage")
 """Arguments by which quantized weights are computed with, told whatever they are given."""
 DEFAULT_KEYWORDS = ("default", "default_value")
 DECLARING = frozenset({"add_argument", "option", "field", "Field", "add_param", "DEFINE_string", "DEFINE_enum"})

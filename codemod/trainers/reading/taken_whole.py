@@ -15,7 +15,7 @@ from ...python.names import ModuleNames, modules_at, string_of
 from ...source.documents import FileKind
 from ...source.facts import fact
 from ...source.project import Project
-from ...torch.api import LOAD_KEYS, LOADERS
+from ...torch.api import COMPUTE_KEY, LOAD_KEYS, LOADERS
 from .configs import ConfigFile, Entry, config_files
 from .hydra_files import mains_of
 from .loaded_files import loaders_of
@@ -25,8 +25,7 @@ from .programs_started import modules_of
 from .run_files import modules_named
 from .stated_words import is_precision_word
 
-QUANTIZED = ("bnb_4bit_compute_dtype",)
-KEYS = (*LOAD_KEYS, *QUANTIZED)
+KEYS = (*LOAD_KEYS, COMPUTE_KEY)
 OF_HYDRA = "the configuration that Hydra composes"
 OF_NOTHING_ELSE = "torch_dtype"
 """A key that only loads have, whatever its section is called."""
@@ -44,7 +43,7 @@ class Taken:
 
     @property
     def is_quantized(self) -> bool:
-        return self.entry.name.rpartition(".")[2] in QUANTIZED
+        return self.entry.name.rpartition(".")[2] == COMPUTE_KEY
 
 
 @fact

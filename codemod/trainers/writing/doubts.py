@@ -18,7 +18,7 @@ from ...python.creations import known_creations
 from ...python.names import FunctionNode, last_name
 from ...source.documents import FileKind
 from ...source.project import Project
-from ...torch.api import IN_8_BITS, LOAD_KEYS, QUANTIZING
+from ...torch.api import COMPUTE_KEY, IN_8_BITS, LOAD_KEYS, QUANTIZING
 from ...torch.dtypes import FP32, HALVES, as_dtype
 from ..reading.chosen_alternatives import is_unnamed
 from ..reading.configs import config_files
@@ -37,7 +37,6 @@ from .handed_deepspeed import DEEPSPEED_FILES, STARTING, may_be_handed
 from .handed_values import asks_for_none, is_switched_off
 from .steps import Plan
 
-COMPUTE_KEY = "bnb_4bit_compute_dtype"
 BITS = ("bits", "quantization_bit", "quant_bits")
 """Flags that say how many bits a weight has."""
 NARROW = ("2", "3", "4", "8")

@@ -14,7 +14,7 @@ from ....codemod.python.arguments import argument, receiver_of
 from ....codemod.python.names import ModuleNames, attribute_chain, checked_modules, last_name
 from ....codemod.python.paths import calls_of, function_of, guard_facts, loops, position
 from ....codemod.source.project import Project
-from ....codemod.torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS
+from ....codemod.torch.api import DEFAULT_SETTERS, LOAD_KEYS, LOADERS, QUANTIZED_KEYS
 from ....codemod.torch.dtype_values import only_half
 from ....codemod.torch.dtypes import FP32, HALVES, Dtype
 from ....codemod.torch.tables.layers import LAYERS
@@ -125,7 +125,7 @@ def _made(module: ModuleNames, call: ast.Call, chain: list[str]) -> Given | None
         if layer is None or not layer.has_weights or qualified != f"torch.nn.{layer.name}":
             return None
     named = {item.arg for item in maker.keywords}
-    changed = module.calls_by_name.get("set_default_dtype") or module.calls_by_name.get("set_default_tensor_type")
+    changed = any(name in module.calls_by_name for name in DEFAULT_SETTERS)
     if not {"dtype", None}.isdisjoint(named) or changed:
         return None
     return Given(call, chain, FP32, "this part is made in float32", maker)

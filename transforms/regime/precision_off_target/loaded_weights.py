@@ -15,7 +15,7 @@ from ....codemod.python.functions import all_bases
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.python.paths import guards, name_parts
 from ....codemod.source.project import Project
-from ....codemod.torch.api import LOAD_KEYS, LOADERS, WEIGHT_CASTS
+from ....codemod.torch.api import COMPUTE_KEY, LOAD_KEYS, LOADERS, WEIGHT_CASTS
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import (
     BF16,
@@ -49,7 +49,7 @@ from .training_autocasts import fixed_in_model_code, training_regions
 from .weights_trained import looks_frozen, only_adapters, scaled_loss
 
 QUANTIZED = ("BitsAndBytesConfig",)
-QUANTIZED_KEYS = ("bnb_4bit_compute_dtype",)
+QUANTIZED_KEYS = (COMPUTE_KEY,)
 OTHERS = "what else is done with these weights is not known"
 MACHINES = ("device", "cuda")
 BY_TEST = "loads 16-bit weights on the machines that a test picks"

@@ -47,15 +47,13 @@ from ....codemod.python.names import ModuleNames, last_name, parameters_of, reso
 from ....codemod.python.options import Option, options_read
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
-from ....codemod.torch.api import LOADERS
+from ....codemod.torch.api import COMPUTE_KEY, LOAD_KEYS, LOADERS
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import HALVES, TORCH_DTYPES, Dtype, as_dtype
 
 WORDS = ("bf16", "bfloat16", "fp16", "float16", "fp32", "float32")
 AUTOCASTS = ("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast")
-COMPUTE = "bnb_4bit_compute_dtype"
-LOAD_KEYS = frozenset(("torch_dtype", "dtype"))
-CALLED, KEYS = frozenset(("dtype", "to", "getattr", "get")), LOAD_KEYS | {COMPUTE}
+CALLED, KEYS = frozenset(("dtype", "to", "getattr", "get")), frozenset((*LOAD_KEYS, COMPUTE_KEY))
 OTHERS = frozenset(("jax", "tensorflow", "paddle", "jittor", "tinygrad", "mxnet", "mindspore", "onnx"))
 """Libraries of which an object may have a method ``to`` that takes strings."""
 KNOWN = frozenset(name.removeprefix("torch.") for name in TORCH_DTYPES)
@@ -88,7 +86,7 @@ def check(project: Project) -> Iterator[Finding]:
             elif _takes_dtype(qualified):
                 yield from _of_torch(project, module, call)
             elif qualified.rpartition(".")[2] == "BitsAndBytesConfig":
-                yield from _named(project, module, call, (COMPUTE,))
+                yield from _named(project, module, call, (COMPUTE_KEY,))
             elif isinstance(call.func, ast.Attribute) and call.func.attr in LOADERS:
                 yield from _loaded(project, module, call, qualified)
             elif isinstance(call.func, ast.Attribute) and call.func.attr == "to":
@@ -152,7 +150,7 @@ def _loaded(project: Project, module: ModuleNames, call: ast.Call, qualified: st
     root = qualified.partition(".")[0]
     owner = qualified.split(".")[-2] if "." in qualified else ""
     if root == "transformers" and ("Model" in owner or "For" in owner) and "Flax" not in owner:
-        yield from _named(project, module, call, tuple(LOAD_KEYS))
+        yield from _named(project, module, call, LOAD_KEYS)
     for item in call.keywords if root == "diffusers" and "Flax" not in qualified else ():
         text = _text(module, item.value) if item.arg in LOAD_KEYS else ""
         if text:
@@ -172,7 +170,7 @@ def _named(project: Project, module: ModuleNames, call: ast.Call, keys: Sequence
         fixes: list[Fix] = []
         if isinstance(item.value, ast.Constant):
             edit = module.replace(item.value, f'"{right.name}"')
-            is_certain = Known(item.arg == COMPUTE and not is_caught(module, call, "Error"), "it may not be read")
+            is_certain = Known(item.arg == COMPUTE_KEY and not is_caught(module, call, "Error"), "it may not be read")
             fixes = [proved(project, "name", f'write "{right.name}"', [edit], RAISES, is_certain)]
         yield rule.at(module, item.value, f"torch has no {text}: {item.arg} must be {right.name!r}", fixes=fixes)
 
