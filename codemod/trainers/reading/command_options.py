@@ -25,6 +25,7 @@ from ..parsers.programs import MAX_MODULES, runs_only_as_script
 from .configs import config_files
 from .launch_flags import flags_given, lines_without, runs_one_of
 from .loaded_files import python_files_passed
+from .scopes import CodeOrigin, Scope
 from .source import Source, entry_source, literal_source
 
 MAX_FILES = 60
@@ -110,6 +111,12 @@ def as_overridden(project: Project, module: ModuleNames, name: str, own: Iterabl
     if not given:
         return found
     return [replace(item, kind="option") if item.kind == "constant" else item for item in found] + given
+
+
+def is_set_again(scope: Scope) -> bool:
+    """Whether it is the variables of a program that lets its command line, or a file that this names, set them again."""
+    origin = scope.origin if scope.is_of_module else None
+    return isinstance(origin, CodeOrigin) and origin.module.document.fact(_is_overridden)
 
 
 def _is_overridden(document: Document) -> bool:

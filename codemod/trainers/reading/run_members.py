@@ -13,6 +13,8 @@ from .scopes import Scope
 
 SCRIPT = 6
 """The rank of calls and dictionaries of the script."""
+DEFAULTS = 100
+"""The depth of variables of a script that its command line, or a file that this names, may set again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,8 +127,9 @@ class Run:
         return off or {item.name for item in settings}.issuperset(names)
 
     def overridden(self) -> Iterator[tuple[Member, Member]]:
-        """Members that ask for another precision than a stronger one: (the weaker, the one that wins)."""
-        return ((member, winner) for member, winner in self._weaker() if member.rank != winner.rank)
+        """Members that ask for another precision than a stronger one, no defaults: (the weaker, the one that wins)."""
+        pairs = ((member, winner) for member, winner in self._weaker() if member.rank != winner.rank)
+        return ((member, winner) for member, winner in pairs if member.depth < DEFAULTS)
 
     def superseded(self) -> Iterator[tuple[Member, Member]]:
         """The same, and files that the winner builds on, which say something else on purpose."""

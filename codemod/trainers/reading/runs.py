@@ -21,6 +21,7 @@ from ...source.documents import FileKind
 from ...source.facts import fact
 from ...source.project import Project
 from .chosen_alternatives import is_chosen
+from .command_options import is_set_again
 from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
 from .handed import Launch, handed_in, is_left_out
@@ -40,7 +41,7 @@ from .run_files import (
     python_configs,
     shown_line,
 )
-from .run_members import Member, Run
+from .run_members import DEFAULTS, Member, Run
 from .scopes import Scope, TextOrigin
 from .shown_lines import instructed_files
 
@@ -270,7 +271,8 @@ class _Resolver:
     def _called(self, scope: Scope, link: str, launch: Launch | None) -> Member:
         handed = handed_in(self._project, scope, launch)
         is_picked = is_picked_by_word(self._project, scope) or is_chosen(self._project, scope, launch) is False
-        return Member(scope, _rank(scope), link, handed=handed, is_picked=is_picked)
+        found = Member(scope, _rank(scope), link, handed=handed, is_picked=is_picked)
+        return replace(found, rank=OF_FILES, depth=DEFAULTS) if is_set_again(scope) else found
 
     def _modules(self, script: str) -> tuple[ModuleNames, ...]:
         return modules_of(self._project, script)
