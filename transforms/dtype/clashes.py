@@ -20,7 +20,7 @@ from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.purpose.runs import Run, is_switched_on, runs_of
 from ...codemod.python.arguments import receiver_of
 from ...codemod.python.caught import is_caught
-from ...codemod.python.names import ModuleNames, last_name
+from ...codemod.python.names import ModuleNames, last_name, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP32, HALVES, Dtype
@@ -207,6 +207,10 @@ def _is_never_half(project: Project, meeting: Meeting) -> bool:
     if not isinstance(said, ast.Name):
         return isinstance(said, ast.Attribute) and is_given_in_float32(project, meeting, said)
     bindings = [item for item in module.scope_of(meeting.node).lookup(said.id) if item.kind == "parameter"]
+    for step in chain_of(meeting.meant.atom):  # of the method that casts what ``self`` holds
+        document = project.document(step.path) if isinstance(step.node, ast.arg) and step.node.arg == said.id else None
+        module = names_of(project, document) if document is not None else module
+        bindings = [item for item in module.all_bindings if item.node is step.node] or bindings
     found = {value for item in bindings for value in constants_of(project, module, item) if isinstance(value, Dtype)}
     return bool(found) and found.isdisjoint(HALVES)
 
