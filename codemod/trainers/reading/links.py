@@ -141,7 +141,7 @@ def _call(question: Trace[Source], module: ModuleNames, node: ast.Call) -> Itera
     name = last_name(func)
     if name == "getattr" and len(arguments) >= 2 and module.qualified(arguments[0]) == "torch":
         return question.of(module, arguments[1])
-    read = read_of(module, node) if name in ("getattr", "get", "getenv") else None
+    read = read_of(module, node) if name in ("getattr", "get", "getenv", "pop") else None
     if read is not None:
         found = list(_setting(question, module, node))
         held = any(True for _ in _of_dictionary(question, module, node))

@@ -82,7 +82,7 @@ def _step(module: ModuleNames, node: ast.expr) -> tuple[str, ast.expr] | None:
     if isinstance(node, ast.Subscript):
         return _keyed(node.slice, node.value)
     if isinstance(node, ast.Call) and node.args:
-        if isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "getenv"):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "getenv", "pop"):
             return _keyed(node.args[0], node.func.value)
         if isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) >= 2:
             return _keyed(node.args[1], node.args[0])
