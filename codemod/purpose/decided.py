@@ -204,9 +204,13 @@ def stated_values(project: Project, module: ModuleNames, item: Given) -> list[So
 
 
 def stated(found: Sequence[Source]) -> list[Source]:
-    """Of what a setting can have its value from, what runs are given; else the defaults."""
+    """Of what a setting can have its value from, what runs are given; else the defaults.
+
+    What a read falls back to (``.get("mode", None)``) is no default where some file may hold the setting.
+    """
     seen = [source for source in found if not source.is_guessed]
-    return [source for source in seen if source.kind in GIVEN] or seen or list(found)
+    defaults = seen if any(source.kind != "fallback" for source in seen) else []
+    return [source for source in seen if source.kind in GIVEN] or defaults or list(found)
 
 
 def documented(project: Project, module: ModuleNames, item: Given) -> list[Source]:
