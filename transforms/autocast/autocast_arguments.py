@@ -7,8 +7,10 @@ The call raises: `torch.autocast(dtype=...)` (`TypeError: ... missing 1 required
 'torch.device'>``), `torch.cuda.amp.autocast(device_type=...)` (`TypeError: ... unexpected keyword argument
 'device_type'`), a dtype or a switch in the place of another argument or as a string (`TypeError: set_autocast_dtype():
 argument 'dtype' (position 2) must be torch.dtype, not str`), a device for the old scaler, which takes it for the scale
-that it starts with (`torch.cuda.amp.GradScaler("cuda")`: `scale` raises TypeError), and before PyTorch 2.4 a device
-with an index (`RuntimeError: User specified an unsupported autocast device_type 'cuda:0'`).
+that it starts with (`torch.cuda.amp.GradScaler("cuda")`: `scale` raises TypeError), a model for the region of
+accelerate (`accelerator.autocast(model)`: `AttributeError: 'Net' object has no attribute 'to_kwargs'`; before its 1.0 a
+model counts as `cache_enabled`), and before PyTorch 2.4 a device with an index (`RuntimeError: User specified an
+unsupported autocast device_type 'cuda:0'`).
 
 ## Why
 
@@ -38,10 +40,12 @@ from ...codemod.proof.proving import proved
 from ...codemod.purpose.files import is_test
 from ...codemod.python.bindings import reaching
 from ...codemod.python.editing import Where
-from ...codemod.python.names import ModuleNames, root_name, string_of
+from ...codemod.python.names import ModuleNames, checked_modules, resolve, root_name, string_of
 from ...codemod.python.paths import guards
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
+from ...codemod.torch.accelerators import accelerator_at
+from ...codemod.torch.api import ACCELERATOR
 from ...codemod.torch.autocast import Autocast, checked_autocasts
 from ...codemod.torch.device_tests import needs_cuda
 from ...codemod.torch.devices import DeviceValue, devices_of
@@ -54,6 +58,11 @@ INDEX_SINCE = "2.4"
 """The release of PyTorch from which ``autocast("cuda:0")`` is accepted."""
 SCALER_SINCE = "2.3"
 """The release that has ``torch.amp.GradScaler``."""
+HANDLER_ALONE_SINCE = "1.0.0"
+"""The release of accelerate whose ``autocast`` takes a handler alone; before, ``cache_enabled`` came first."""
+CACHE_DEPRECATED_SINCE = "0.22.0"
+"""The release that warns of ``cache_enabled``."""
+OF_MODELS = ("parameters", "named_parameters", "train", "eval", "state_dict")
 _OLD = ("torch.cuda.amp.", "torch.cpu.amp.")
 DEVICES = ("cuda", "cpu", "mps", "xpu", "npu", "hpu")
 _SWITCHES = {0: "False", 1: "True"}
@@ -63,11 +72,40 @@ def check(project: Project) -> Iterator[Finding]:
     for region in checked_autocasts(project):
         if not is_test(region.module.document.path):
             yield from (rule.found(*mistake) for mistake in mistakes(project, region))
+    for module in checked_modules(project, (".autocast(",), ("ccelerat",)):
+        yield from (rule.found(*mistake) for mistake in _models_for_accelerate(project, module))
     for scaler in scalers(project):
         scale = (scaler.arguments or {}).get("init_scale") if scaler.api.startswith(_OLD) else None
         is_text = scale is not None and _is_text(project, scaler.module, scale)
         if is_text and scaler.kind == "direct" and not is_test(scaler.module.path):
             yield rule.found(*_device_for_old_scaler(project, scaler, scale is next(iter(scaler.call.args), None)))
+
+
+def _models_for_accelerate(project: Project, module: ModuleNames) -> Iterator[Draft]:
+    """``with accelerator.autocast(model)``."""
+    for call in module.calls_by_name.get("autocast", ()) if not is_test(module.path) else ():
+        used = accelerator_at(project, module, call) if len(call.args) == 1 and not call.keywords else None
+        if used is None or not isinstance(call.func, ast.Attribute) or ast.unparse(call.func.value) != used.text:
+            continue
+        is_accelerates = all(resolve(project, made.module, made.call.func) in ACCELERATOR for made in used.made_by)
+        versions = allowed(project, "accelerate", near=module.path)
+        if not is_accelerates or used.text == "fabric" or not _is_model(module, call.args[0]):
+            continue
+        if versions is None or versions.may_reach(HANDLER_ALONE_SINCE):
+            what = f"this raises AttributeError since accelerate {HANDLER_ALONE_SINCE}"
+        elif versions.may_reach(CACHE_DEPRECATED_SINCE):
+            what = "it counts as cache_enabled, with a FutureWarning at each step"
+        else:
+            continue
+        since = Release("accelerate", HANDLER_ALONE_SINCE, module.path, "autocast without cache_enabled")
+        fix = proved(project, "argument", "leave it out", [module.remove_argument(call, 0)], since)
+        yield Draft.at(module, call, f"{used.text}.autocast takes no model: {what}", fixes=(fix,))
+
+
+def _is_model(module: ModuleNames, node: ast.expr) -> bool:
+    """Whether the file trains what is passed, or asks it for parameters."""
+    reads = (read for name in OF_MODELS for read in module.attribute_loads.get(name, ()))
+    return any(ast.unparse(read.value) == ast.unparse(node) for read in reads)
 
 
 def _device_for_old_scaler(project: Project, scaler: Scaler, is_first: bool) -> Draft:

@@ -114,7 +114,7 @@ def as_overridden(project: Project, module: ModuleNames, name: str, own: Iterabl
 
 
 def is_set_again(scope: Scope) -> bool:
-    """Whether it is the variables of a program that lets its command line, or a file that this names, set them again."""
+    """Whether it is the variables of a program that lets its command line, or files named there, set them again."""
     origin = scope.origin if scope.is_of_module else None
     return isinstance(origin, CodeOrigin) and origin.module.document.fact(_is_overridden)
 
