@@ -2,11 +2,11 @@
 
 ## What goes wrong
 
-`module 'torch' has no attribute 'bloat16'`, `Accelerator.__init__() got an unexpected keyword argument
-'mix_precision'`, `GradScaler.__init__() got an unexpected keyword argument 'backoff'`, `'Namespace' object has no
-attribute 'mix_precision'`, `Unknown mixed_precision mode: False`, or no error at all: `--fp16 False` switches fp16 on,
-a comparison with `"bloat16"` never holds, and `--no_fp16` of `action="store_false"` is true where it is left out, so
-`not args.no_fp16` is fp16 for those who ask for none.
+`module 'torch' has no attribute 'bloat16'`, `'Tensor' object has no attribute 'blfloat16'`, `Accelerator.__init__() got
+an unexpected keyword argument 'mix_precision'`, `GradScaler.__init__() got an unexpected keyword argument 'backoff'`,
+`'Namespace' object has no attribute 'mix_precision'`, `Unknown mixed_precision mode: False`, or no error at all:
+`--fp16 False` switches fp16 on, a comparison with `"bloat16"` never holds, and `--no_fp16` of `action="store_false"` is
+true where it is left out, so `not args.no_fp16` is fp16 for those who ask for none.
 
 ## Why
 
@@ -20,12 +20,12 @@ empty one is true. `accelerate.Accelerator` turns its `mixed_precision` into a s
 `spelling` [safe]: the right name, where what stands there now certainly raises (a name that PyTorch, a library's class
 or the project's own options do not have) or where the new value means the same.
 
-`spelling` [unsafe]: the same where the run changes: a string that is compared, a value in a configuration file, an
-attribute of an object that may allow missing names (the right one is read of it in the same file), a key of DeepSpeed's
-`fp16` or `bf16` section (`enbale`: before 0.17.1 the default counts), the name of such a section (`fp_16`, `FP16`:
-DeepSpeed reads no such key, and the run stays without it), a string for a truth value, `type=bool` or no
-type beside `default=False` (the project's own `str2bool` where the file has one, else a function that reads `false`,
-`no`, `off` and `0` as False; `--fp16 True` on existing command lines keeps working).
+`spelling` [unsafe]: a method that casts (`x.blfloat16()`), and the same where the run changes: a string that is
+compared, a value in a configuration file, an attribute of an object that may allow missing names (the right one is read
+of it in the same file), a key of DeepSpeed's `fp16` or `bf16` section (`enbale`: before 0.17.1 the default counts), the
+name of such a section (`fp_16`, `FP16`: DeepSpeed reads no such key, and the run stays without it), a string for a
+truth value, `type=bool` or no type beside `default=False` (the project's own `str2bool` where the file has one, else a
+function that reads `false`, `no`, `off` and `0` as False; `--fp16 True` on existing command lines keeps working).
 
 `action` [unsafe]: `store_true` for a switch that does the opposite of its name. Runs with the switch and without it
 change places.
@@ -49,11 +49,12 @@ from ....codemod.source.project import Project
 from .boolean_flags import inverted_switches, wrong_truth_values
 from .misspelled_deepspeed_keys import misspelled_deepspeed_keys
 from .misspelled_keywords import unknown_keywords, unknown_to_torch
-from .misspelled_torch_names import misspelled_torch_names
+from .misspelled_torch_names import misspelled_casts, misspelled_torch_names
 from .misspelled_words import misspelled_words
 
 KINDS = (
     misspelled_torch_names,
+    misspelled_casts,
     misspelled_words,
     misspelled_deepspeed_keys,
     unknown_keywords,

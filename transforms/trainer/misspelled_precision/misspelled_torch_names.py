@@ -1,18 +1,20 @@
-"""Names of PyTorch that do not exist: ``torch.bloat16``, ``torch.bf16``."""
+"""Names of PyTorch that do not exist: ``torch.bloat16``, ``torch.bf16``, ``x.blfloat16()``."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from ....codemod.model import Draft
-from ....codemod.proof.needs import RAISES
+from ....codemod.proof.needs import RAISES, Known
 from ....codemod.proof.proving import proved
 from ....codemod.python.names import ModuleNames, modules_at, names_of, string_of
 from ....codemod.python.paths import tries
 from ....codemod.source.documents import Document
 from ....codemod.source.project import Project
-from .misspellings import DTYPES, paths_with_slips, slips
+from .misspellings import DTYPES, paths_with_slips, slips, slips_of
 from .slips import SPELLING, renamed_attribute, respelled_string
 
 SHORT = {
@@ -34,6 +36,15 @@ SHORT = {
 SPELLED = tuple(start + name for start in ("torch.", 'torch, "', 'torch, \\"') for name in (*SHORT, *DTYPES))
 """How they are read, in lower case; in a notebook's file a quote has a backslash before it."""
 
+METHODS = {"bfloat16": "bfloat16", "float16": "half"}
+"""What a cast is meant to be called, and the method that does it."""
+LIKENESS = 0.84
+"""How much of a name has to be right: a letter or two of eight may be wrong."""
+SLIPPED = re.compile("[bf][a-z]+16")
+"""Names that can be slips of these; ``ufloat16`` is another format."""
+HALF = frozenset(slip for slip in slips_of("half") if len(slip) >= len("half"))
+CALLED = re.compile(r"\.(\w+)\(\)")
+
 
 def misspelled_torch_names(project: Project) -> Iterator[Draft]:
     """Every read of a dtype by a name that PyTorch has never had."""
@@ -51,6 +62,35 @@ def misspelled_torch_names(project: Project) -> Iterator[Draft]:
                     yield Draft.at(module, node, _message(name, meant), fixes=[fix])
         for call in module.calls_by_name.get("getattr", []):
             yield from _by_string(project, module, call)
+
+
+def misspelled_casts(project: Project) -> Iterator[Draft]:
+    """``x.blfloat16()``: calls without arguments of a method that neither tensors nor modules have."""
+    for path in project.checked_paths(("16()", *(f".{slip}()" for slip in HALF)), where=_casts_by_slip):
+        for module in modules_at(project, (path,)):
+            slipped = {name: meant for name in module.calls_by_name if (meant := _method_meant(name)) is not None}
+            for name, meant in slipped.items() if "torch" in module.imported_packages else ():
+                if any(project.python_documents((name,), (f"def {name}", f".{name} =", f'"{name}"', f"'{name}'"))):
+                    continue  # an object of the project has it, or may have
+                for call in module.calls_by_name[name]:
+                    node, is_plain = call.func, not (call.args or call.keywords or any(tries(module, call)))
+                    if is_plain and isinstance(node, ast.Attribute) and not _is_torch(module, node.value):
+                        edit, other = renamed_attribute(module, node, meant), "another library's object may have it"
+                        fix = proved(project, SPELLING, f"call {meant}", [edit], Known(False, other))
+                        message = f"tensors have no method {name} (AttributeError); did you mean {meant}?"
+                        yield Draft.at(module, node, message, fixes=[fix])
+
+
+def _casts_by_slip(text: str) -> bool:
+    return any(_method_meant(name) is not None for name in CALLED.findall(text))
+
+
+def _method_meant(name: str) -> str | None:
+    """The method that casts to 16 bits which a name was meant to be; None: no slip."""
+    if name in HALF:
+        return "half"
+    near = get_close_matches(name, METHODS, 1, LIKENESS) if SLIPPED.fullmatch(name) and name not in METHODS else ()
+    return METHODS[near[0]] if near else None
 
 
 def _message(name: str, meant: str) -> str:
