@@ -43,7 +43,7 @@ DECIDING = (*SHARDING, "learning_rate", "optim", "optim_args", "fp16")
 SCHEDULE = "lr_scheduler_type"
 OWN_OPTIMIZERS = ("create_optimizer", "create_optimizer_and_scheduler", "get_optimizer_cls_and_kwargs")
 """Methods by which a class of the project makes another optimizer than its arguments say."""
-WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", *AUTO)
+WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", "dtype=", *AUTO)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

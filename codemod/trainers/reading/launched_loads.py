@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ...purpose.files import is_test
@@ -14,7 +14,8 @@ from ...python.names import ModuleNames, names_of
 from ...source.facts import fact
 from ...source.project import Project
 from ...torch.dtype_values import scenarios_of
-from ...torch.dtypes import Constant, Dtype, Given, as_dtype
+from ...torch.dtypes import UNKNOWN, Constant, Dtype, Given, as_dtype
+from .links import sources
 from .loads import Load
 from .precision import Compute, Precision, precision_of
 from .run_members import Run
@@ -70,11 +71,15 @@ def is_sharded(run: Run) -> bool:
 
 def _dtypes_in_run(project: Project, load: Load, precision: Precision) -> frozenset[Dtype]:
     """What the load takes with the flags of the launch line: ``float16 if args.fp16 else float32``, ``args.dtype``."""
-    if load.node is None or len(load.dtypes) == 1:
+    given, node = _flags(precision), load.node
+    if isinstance(node, ast.Attribute) and _is_parsed(project, load.module, node.value):
+        said = as_dtype((_defaults(project, load, [node], given) | given).get(node.attr, UNKNOWN))
+        return frozenset({said}) if isinstance(said, Dtype) else frozenset()
+    if node is None or len(load.dtypes) == 1:
         return load.dtypes
     kept: set[Dtype] = set()
-    flags = _flags(precision)
-    for scenario in scenarios_of(project, load.module, load.node):
+    for scenario in scenarios_of(project, load.module, node):
+        flags = given | _defaults(project, load, [item.node for item in scenario.given], given)
         value = as_dtype(scenario.value)
         if any(is_ruled_out(item, flags) for item in scenario.given):
             continue
@@ -82,6 +87,19 @@ def _dtypes_in_run(project: Project, load: Load, precision: Precision) -> frozen
             return load.dtypes
         kept.add(value)
     return frozenset(kept)
+
+
+def _defaults(
+    project: Project, load: Load, asked: Iterable[ast.AST], flags: Mapping[str, Constant]
+) -> dict[str, Constant]:
+    """What the parser's options are that the launch line leaves out: their only default."""
+    found: dict[str, Constant] = {}
+    for node in asked:
+        is_left_out = isinstance(node, ast.Attribute) and node.attr not in flags and node in load.module.parents
+        if isinstance(node, ast.Attribute) and is_left_out and _is_parsed(project, load.module, node.value):
+            values = {item.value for item in sources(project, load.module, node) if not item.is_of_line}
+            found |= dict.fromkeys([node.attr], values.pop()) if len(values) == 1 else {}
+    return found
 
 
 def _flags(precision: Precision) -> dict[str, Constant]:
