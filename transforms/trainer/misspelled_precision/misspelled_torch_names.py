@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
@@ -40,10 +39,7 @@ METHODS = {"bfloat16": "bfloat16", "float16": "half"}
 """What a cast is meant to be called, and the method that does it."""
 LIKENESS = 0.84
 """How much of a name has to be right: a letter or two of eight may be wrong."""
-SLIPPED = re.compile("[bf][a-z]+16")
-"""Names that can be slips of these; ``ufloat16`` is another format."""
 HALF = frozenset(slip for slip in slips_of("half") if len(slip) >= len("half"))
-CALLED = re.compile(r"\.(\w+)\(\)")
 
 
 def misspelled_torch_names(project: Project) -> Iterator[Draft]:
@@ -82,14 +78,20 @@ def misspelled_casts(project: Project) -> Iterator[Draft]:
 
 
 def _casts_by_slip(text: str) -> bool:
-    return any(_method_meant(name) is not None for name in CALLED.findall(text))
+    """Whether the file calls a method of such a name without arguments: only then is it parsed."""
+    called = (part.partition("()") for part in text.split(".") if "()" in part)
+    return any(_method_meant(name) is not None for name, _, _ in called)
 
 
 def _method_meant(name: str) -> str | None:
     """The method that casts to 16 bits which a name was meant to be; None: no slip."""
     if name in HALF:
         return "half"
-    near = get_close_matches(name, METHODS, 1, LIKENESS) if SLIPPED.fullmatch(name) and name not in METHODS else ()
+    letters = name.removesuffix("16")  # ``ufloat16`` is another format
+    is_word = letters != name and letters.isalpha() and letters.islower()
+    if name in METHODS or not is_word or letters[0] not in "bf":
+        return None
+    near = get_close_matches(name, METHODS, 1, LIKENESS)
     return METHODS[near[0]] if near else None
 
 
