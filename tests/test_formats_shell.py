@@ -257,6 +257,30 @@ def test_flags_in_variables_know_their_command() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        (
+            'L="accelerate launch --role \\$(hostname -s): --config_file a.yaml"\nsrun bash -c "$L t.py --bf16"\n',
+            "accelerate launch --role $(hostname -s): --config_file a.yaml t.py --bf16",
+        ),
+        ('C="python t.py ds=\\"a.json\\" --bf16"\neval $C\n', "eval python t.py ds=a.json --bf16"),
+        ('C="python t.py --ds=\\"a.json\\" --bf16"\neval $C\n', "eval python t.py --ds=a.json --bf16"),
+        ('C="python t.py --name \\"a b\\" --bf16"\neval $C\n', "eval python t.py --name a b --bf16"),
+        ('C="python t.py --name $(n \\"a\\") --bf16"\neval $C\n', "eval python t.py --name $(n a) --bf16"),
+    ],
+)
+def test_marks_that_are_escaped_in_a_string_count_for_its_reader(text: str, command: str) -> None:
+    config = open_config(text, "shell")
+    call = one(config, "--bf16").call
+    assert call is not None
+    assert " ".join(config.commands[call].words) == command
+    for name in ("ds", "--ds"):
+        for entry in config.find(name):
+            assert entry.value == "a.json"
+            assert applied(text, config.set(entry, "b.json")) == text.replace("a.json", "b.json")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "# python t.py --bf16\n",

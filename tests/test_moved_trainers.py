@@ -571,3 +571,29 @@ def test_bytes_of_an_array_are_not_those_of_another_dtype(kept: str, is_safe: bo
     code = code.replace("step(torch.nn.Linear(8, 4).cuda(), ", "step(")
     report, _ = moved(tmp_path, all_rules(), _of(code), "bf16-mixed")
     assert bool(report.changes) == is_safe
+
+
+PARSED = """
+    from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+    (args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+    Trainer(AutoModelForCausalLM.from_pretrained("gpt2"), args).train()
+"""
+LAUNCHERS = (
+    ('L="accelerate launch --config_file z/$1.yaml --role \\\\$(hostname -s): --tee 3"\n', {"run.sh", "z/a.yaml"}),
+    ('L="accelerate launch --config_file z/a.yaml"\n', {"run.sh", "z/a.yaml"}),
+    ('L="accelerate launch --config_file z/a.yaml; echo done"\n', set()),
+    ('if [ "$N" ]; then L="accelerate launch --config_file z/a.yaml"; else L="accelerate launch"; fi\n', set()),
+)
+
+
+@pytest.mark.parametrize(("launcher", "changed"), LAUNCHERS)
+def test_a_line_of_which_a_part_is_not_read_does_not_move_alone(
+    launcher: str, changed: set[str], tmp_path: Path
+) -> None:
+    line = 'bash -c "$L --role \\$NODE: train.py --output_dir out --bf16"\n'
+    pins = PINS.replace(">=4.40", ">=4.40,<5")
+    files = {"train.py": PARSED, "z/a.yaml": "distributed_type: MULTI_GPU\nmixed_precision: bf16\n"}
+    files |= {"run.sh": launcher.replace("\\\\", "\\") + line, "requirements.txt": pins}
+    report, _ = moved(tmp_path, all_rules(), files, "fp32")
+    assert paths_changed(report) == changed

@@ -14,7 +14,7 @@ from .shell_functions import Functions
 from .shell_launchers import SILENT, Roles, find_roles, is_argument_list, is_launcher
 from .shell_statements import Command, leaves_hole, split, without_reserved, written_to
 from .shell_variables import PLAIN, REFERENCE, Use, Variables
-from .shell_words import ASSIGNMENT, Tokenizer, Unclosed, Word
+from .shell_words import ASSIGNMENT, Tokenizer, Unclosed, Word, without_marks
 from .text import CommandLine, Heredoc
 
 _FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
@@ -172,7 +172,8 @@ class CommandReader:
         if place.depth > _MAX_STRINGS:
             return []
         try:
-            commands = split(Tokenizer(self.text, start, end, newline_ends=False).run())
+            is_quoted = self.text[start - 1 : start] == '"'
+            commands = split(Tokenizer(self.text, start, end, newline_ends=False, is_quoted=is_quoted).run())
         except Unclosed:
             return []
         plain = not any(mark in self.text[start:end] for mark in "-=")
@@ -254,15 +255,15 @@ class CommandReader:
         override = _OVERRIDE.match(self.text, start, end)
         if override is not None and index != roles.script:
             name_end = override.end(1)
-            self.found.append(
-                replace(found, kind="override", name=override[1], key_end=name_end, start=override.end(), end=end)
-            )
+            start, end = without_marks(self.text, override.end(), end)
+            self.found.append(replace(found, kind="override", name=override[1], key_end=name_end, start=start, end=end))
         return 0
 
     def _flag(self, found: Found, words: list[Word], index: int, roles: Roles, place: Where) -> int:
         inner_end = found.end
         if found.key_end < inner_end:
-            self.found.append(replace(found, start=found.key_end + 1))
+            start, end = without_marks(self.text, found.key_end + 1, inner_end)
+            self.found.append(replace(found, start=start, end=end))
             self._flag_string(found.name, found.key_end + 1, inner_end, Where(place.inside, found.quote, place.depth))
             return 0
         value = words[index + 1] if index + 1 < len(words) and index + 1 != roles.script else None
@@ -270,7 +271,7 @@ class CommandReader:
             self.found.append(replace(found, start=found.key_end))
             return 0
         behind = words[index + 2] if index + 2 < len(words) and index + 2 != roles.script else None
-        start, end = value.start, value.end
+        start, end = without_marks(self.text, value.start, value.end)
         if place.quote == "json":
             start, end = start + 1, end - 1
         followed = behind is not None and self._is_value(behind) and not behind.value.startswith(("$", "`"))
@@ -289,9 +290,10 @@ class CommandReader:
     def _nested_string(self, words: list[Word], index: int, place: Where, is_flags: bool) -> None:
         word = words[index]
         quote = self.text[word.start]
+        width, quote = (2, place.quote) if quote == "\\" else (1, quote)
         before = words[index - 1].value if index else ""
         named = "command" if is_flags or before in {"-c", "eval", "-lc"} else ""
-        self._string(word.start + 1, word.end - 1, Where(place.inside, quote, place.depth + 1), named=named)
+        self._string(word.start + width, word.end - width, Where(place.inside, quote, place.depth + 1), named=named)
 
     def _is_value(self, word: Word) -> bool:
         raw = self.text[word.start : word.end].lstrip("\"'")
@@ -305,7 +307,7 @@ class CommandReader:
         raw = self.text[word.start : word.end]
         if len(raw) > 1 and raw[0] in "\"'" and raw[0] == raw[-1] and raw[0] not in raw[1:-1]:
             return word.start + 1, word.end - 1, place.quote or raw[0]
-        return word.start, word.end, place.quote
+        return *without_marks(self.text, word.start, word.end), place.quote
 
     def _heredoc(self, commands: list[Command], number: int, body: Heredoc) -> None:
         command = commands[number]

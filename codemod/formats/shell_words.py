@@ -12,6 +12,7 @@ _REDIRECT = re.compile(r"(?:\d+|&)?(?:<<<|<<-|<<|>>|>&|<&|>\||<>|<|>)|&>>|&>")
 _CONTINUATION = re.compile(r"\\\r?\n")
 _PLAIN = re.compile(r"[^\s\"'\\$`;&|<>()]+")
 _NESTING = re.compile(r"[\"'\\$`(){}#]")
+_ESCAPED = re.compile(r"\\([\"$`])")
 _SPACES = " \t\f\v"
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]\n]*\])?\+?=")
 
@@ -64,6 +65,8 @@ class Tokenizer:
     end: int
     newline_ends: bool = True
     """False inside strings and arrays, where a newline is a blank."""
+    is_quoted: bool = False
+    """Whether the range stands in double quotes: there ``\\"`` and ``\\$`` are the marks of whoever reads the string."""
     tokens: list[Word | Operator] = field(default_factory=list)
     bodies: dict[int, Heredoc] = field(default_factory=dict)
     """Here-document bodies by the start of their redirection."""
@@ -163,7 +166,7 @@ class Tokenizer:
         # Arrays stand in plain text only: bash has none inside arrays and strings, and this never recurses.
         if self.newline_ends and self.text.startswith("(", end) and end < self.end and ASSIGNMENT.fullmatch(raw):
             return self._array(start, end)
-        return Word(start, end, cooked(raw))
+        return Word(start, end, cooked(_unescaped(raw) if self.is_quoted else raw))
 
     def _piece(self, offset: int) -> int:
         text = self.text
@@ -171,14 +174,17 @@ class Tokenizer:
         if plain is not None:
             return plain.end()
         mark = text[offset]
+        is_escaped = self.is_quoted and _ESCAPED.match(text, offset, self.end) is not None
+        if is_escaped:
+            offset, mark = offset + 1, text[offset + 1]
         if mark == "\\":
             return self._escape(offset)
         if mark == "'":
             return self._single(offset)
         if mark == '"' or mark == "`":
-            return self._nested(offset + 1, mark)
+            return self._nested(offset + 1, mark, is_escaped=is_escaped)
         if mark == "$":
-            return self._dollar(offset)
+            return self._dollar(offset, is_escaped=is_escaped)
         if mark in "<>" and text.startswith("(", offset + 1):
             return self._nested(offset + 2, ")")
         return offset
@@ -197,7 +203,7 @@ class Tokenizer:
             raise Unclosed(offset)
         return closed + 1
 
-    def _dollar(self, offset: int) -> int:
+    def _dollar(self, offset: int, *, is_escaped: bool = False) -> int:
         following = self.text[offset + 1 : offset + 2] if offset + 1 < self.end else ""
         if following == "'":
             closed = offset + 2
@@ -207,10 +213,10 @@ class Tokenizer:
                 raise Unclosed(offset)
             return closed + 1
         if following in {"(", "{"}:
-            return self._nested(offset + 2, ")" if following == "(" else "}")
+            return self._nested(offset + 2, ")" if following == "(" else "}", is_escaped=is_escaped)
         return offset + 1
 
-    def _nested(self, offset: int, closer: str) -> int:
+    def _nested(self, offset: int, closer: str, *, is_escaped: bool = False) -> int:
         """The end of a quoted string or substitution whose inside begins at ``offset``."""
         text, opened, stack = self.text, offset, [closer]
         while stack:
@@ -220,7 +226,7 @@ class Tokenizer:
             at, mark, top = found.start(), found[0], stack[-1]
             offset = at + 1
             if mark == "\\":
-                offset = at + 2
+                offset = at + (1 if is_escaped and _ESCAPED.match(text, at, self.end) else 2)
             elif mark == top:
                 stack.pop()
             elif mark == "$":
@@ -263,6 +269,18 @@ class Tokenizer:
 
 _PIECE = re.compile(r"\$?'([^']*)'|\$?\"((?:[^\"\\]|\\.)*)\"|\\(\r?\n)|\\(.)|([^'\"\\]+|.)", re.DOTALL)
 _DOUBLE_ESCAPE = re.compile(r"\\(?:\r?\n|([\"\\$`]))")
+
+
+def without_marks(text: str, start: int, end: int) -> tuple[int, int]:
+    """A range without the ``\\"`` around it, with which a word in a string in double quotes is quoted."""
+    inner = text[start + 2 : end - 2]
+    is_whole = text[start:end] == f'\\"{inner}\\"' and '"' not in inner
+    return (start + 2, end - 2) if is_whole else (start, end)
+
+
+def _unescaped(raw: str) -> str:
+    """A word in double quotes as whoever reads the string gets it."""
+    return _ESCAPED.sub(lambda found: found[1], raw) if "\\" in raw else raw
 
 
 def cooked(raw: str) -> str:

@@ -46,6 +46,8 @@ MAX_MODULES = 200
 """How many files around a trainer are looked through for what loads its weights."""
 VALUE = r"""(?:\([^)]*|"[^"]*|'[^']*|(?:\\\r?\n|[^\n])*)"""
 """What a shell gives a variable: a list, a string, or the rest of the line."""
+FILE_OF_FLAG = re.compile(r"[\s\"'(=]--?[a-z][\w-]*[ =][^\s-]\S*\.(?:ya?ml|json|toml)\b")
+"""A flag that names a file of settings."""
 CODE = (".py", ".ipynb")
 DATA = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
 GIVEN = re.compile(r"\s*(?:export\s+|readonly\s+|local\s+)?(\w+)=")
@@ -82,6 +84,8 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
         return f"{name}, which {scope.path} is based on, is not seen here and may need kernels of float16"
     for name in _strays(project, scope, target):
         return f"{name}, which nothing here is known to read, may be this run's and states another precision"
+    for name in _unread_lists(project, scope):
+        return f"what {name} holds could not be read, and it names a file, which may state another precision"
     for name in _unfollowed_words(project, scope, target):
         return f"{name}, and nothing here is known to read it"
     for name in _of_strangers(project, scope):
@@ -222,6 +226,17 @@ def _set_elsewhere(project: Project, scope: Scope) -> Iterator[tuple[str, str]]:
             for path in _setting(project, name) if name else ():
                 if path not in followed and path != run.place.path:
                     yield word, path
+
+
+def _unread_lists(project: Project, scope: Scope) -> Iterator[str]:
+    """The words of the launch lines whose script gives them several words, a flag with a file among them."""
+    for run in runs_with(project, scope):
+        document = project.document(run.place.path) if run.command is not None else None
+        for word in run.command.words if document is not None and run.command is not None else ():
+            name = variable_of(word)
+            said = re.finditer(rf"\b{name}\+?={VALUE}", document.text) if name and document is not None else ()
+            if any(FILE_OF_FLAG.search(match[0]) for match in said):
+                yield word
 
 
 def _setting(project: Project, name: str) -> Iterator[str]:
