@@ -597,3 +597,97 @@ def test_a_line_of_which_a_part_is_not_read_does_not_move_alone(
     files |= {"run.sh": launcher.replace("\\\\", "\\") + line, "requirements.txt": pins}
     report, _ = moved(tmp_path, all_rules(), files, "fp32")
     assert paths_changed(report) == changed
+
+
+INHERITED = """
+    from grad_cache import GradCache
+    from transformers import AutoModel, HfArgumentParser, Trainer, TrainingArguments
+    from torch.cuda.amp import autocast
+
+
+    class Cached(Trainer):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            BODY
+
+
+    (args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+    trainer = Cached(AutoModel.from_pretrained("bert-base-uncased"), args)
+    trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "flag", "regime", "said"),
+    [
+        ("self.cache = GradCache([self.model], scaler=self.scaler)", "fp16", "fp32", "self.scaler reads the scaler"),
+        ("self.cache = GradCache([self.model], scaler=self.scaler)", "bf16", "fp32", "self.scaler reads the scaler"),
+        ("self.cache = GradCache([self.model], scaler=self.scaler)", "fp16", "bf16-mixed", "self.scaler reads the"),
+        ("self.cache = GradCache([self.model], fp16=self.args.fp16)", "fp16", "bf16-mixed", "a switch that goes off"),
+        ("self.cache = GradCache([self.model], fp16=self.args.fp16)", "fp16", "fp32", ""),
+        (
+            "self.cache = GradCache([self.model], fp16=self.args.fp16, bf16=self.args.bf16)",
+            *("fp16", "bf16-mixed", ""),
+        ),
+        ("self.scaler = None; self.cache = GradCache([self.model], scaler=self.scaler)", "fp16", "fp32", ""),
+        ("self.cache = self.scaler if self.args.fp16 else None", "fp16", "fp32", ""),
+        ("self.cache = autocast if self.use_cuda_amp else None", "fp16", "bf16-mixed", "is a switch of the Trainer"),
+    ],
+)
+def test_what_a_trainer_has_for_the_type_of_today_alone_needs_leave(
+    body: str, flag: str, regime: str, said: str, tmp_path: Path
+) -> None:
+    pins = PINS.replace(">=4.40", ">=4.40,<5")
+    line = f"python train.py --output_dir out --{flag}\n"
+    files = {"train.py": INHERITED.replace("BODY", body), "run.sh": line, "requirements.txt": pins}
+    report, runs = moved(tmp_path / "safe", all_rules(), files, regime)
+    assert bool(report.changes) == (not said)
+    assert any(said in place.message for place in runs["run.sh"].why) if said else not runs["run.sh"].why
+    report, runs = moved(tmp_path / "unsafe", all_rules(), files, regime, unsafe=True)
+    assert paths_changed(report) == {"run.sh"}
+    assert runs["run.sh"].after == regime, "the flag is gone, and the Trainer is off where nothing is said"
+
+
+QUANTIZED = """
+    from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+    from transformers import (
+        AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, GPTQConfig, Trainer, TrainingArguments
+    )
+    import torch
+
+    NAME = "lab/net"
+    model = LOAD
+    model = get_peft_model(model, LoraConfig(r=8))
+    Trainer(model, TrainingArguments("out", bf16=True)).train()
+"""
+IN_4_BITS = "BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.float32)"
+
+
+@pytest.mark.parametrize(
+    ("load", "is_safe"),
+    [
+        ("AutoModelForCausalLM.from_pretrained(NAME)", True),
+        ("AutoModelForCausalLM.from_pretrained(NAME, quantization_config=GPTQConfig(bits=4))", False),
+        ('AutoModelForCausalLM.from_pretrained("lab/net-GPTQ")', False),
+        ('AutoModelForCausalLM.from_pretrained("lab/net-AWQ-v2")', False),
+        ('AutoModelForCausalLM.from_pretrained("lab/net-bnb-4bit")', False),
+        ('AutoTokenizer.from_pretrained("lab/net-AWQ"); model = AutoModelForCausalLM.from_pretrained(NAME)', False),
+        (f"AutoModelForCausalLM.from_pretrained(NAME, quantization_config={IN_4_BITS})", False),
+        (
+            f"AutoModelForCausalLM.from_pretrained(NAME, quantization_config={IN_4_BITS}, torch_dtype=torch.float32)",
+            True,
+        ),
+        (
+            f"AutoModelForCausalLM.from_pretrained(NAME, quantization_config={IN_4_BITS});"
+            "model = prepare_model_for_kbit_training(model)",
+            True,
+        ),
+    ],
+)
+def test_quantized_weights_without_a_dtype_compute_in_float16(load: str, is_safe: bool, tmp_path: Path) -> None:
+    pins = PINS.replace(">=4.40", ">=4.40,<5")
+    files = {"train.py": QUANTIZED.replace("LOAD", load), "requirements.txt": pins}
+    report, _ = moved(tmp_path, all_rules(), files, "fp32")
+    said = [fix.message for finding in report.findings for fix in finding.fixes]
+    assert any("quantized weights without a dtype" in message for message in said) == (not is_safe)
+    assert is_safe or not report.changes

@@ -66,7 +66,7 @@ class Tokenizer:
     newline_ends: bool = True
     """False inside strings and arrays, where a newline is a blank."""
     is_quoted: bool = False
-    """Whether the range stands in double quotes: there ``\\"`` and ``\\$`` are the marks of whoever reads the string."""
+    """If the range stands in double quotes: ``\\"`` and ``\\$`` in it are the marks of whoever reads the string."""
     tokens: list[Word | Operator] = field(default_factory=list)
     bodies: dict[int, Heredoc] = field(default_factory=dict)
     """Here-document bodies by the start of their redirection."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..model import Fix, Place
+from ..model import Fix, Place, Span
 from ..outcome import RunReport, Target
 from ..purpose.targets import compute_dtype
 from ..torch.dtypes import MIXED, TRUE
@@ -76,9 +76,8 @@ def off_target(run: RunReport, target: Target) -> Iterator[Place]:
     for item in winning:
         yield Place(item.path, item.span, f"{said}: {item.said}")
     if not winning:
-        place = next((entry.declaration for entry in run.entries), None)
-        if place is not None:
-            yield Place(place.path, place.span, said)
+        told = next((entry.declaration for entry in run.entries), None)
+        yield Place(told.path, told.span, said) if told else Place(run.path, Span(run.row, 1, run.row, 1), said)
 
 
 def mixed_of(target: Target) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..model import Finding, Fix
 from ..outcome import Declaration, RunEntry, RunReport
-from ..trainers.reading.auditing import Ledger
+from ..source.project import Project
+from ..trainers.reading.auditing import OFF, Ledger
 
-UNKNOWN = "unknown"
+UNKNOWN, FP32 = "unknown", "fp32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,28 @@ def pairs_of(before: Ledger, after: Ledger) -> list[Pair]:
                 same = [others[number]]
             found.append(Pair(run, same[0] if same else None, run in started, _rows(run, starts)))
     return found
+
+
+def at_default(project: Project, pair: Pair) -> Pair:
+    """``pair``, in float32 where the flags are gone that had switched 16 bits on, and nothing else says anything.
+
+    Their trainer is off where nothing is said; of a run without any declaration a ledger does not know that.
+    """
+    won = [entry.declaration for entry in pair.before.entries if entry.status == "wins"]
+    tables = {framework.id: framework for framework in project.frameworks}
+    keys = [
+        (item, key)
+        for item in won
+        for key in (tables[item.framework].keys if item.framework in tables else ())
+        if key.means and item.key in key.flags
+    ]
+    is_silent = pair.after is None or not any(item.regime or item.role == "compute" for item in pair.declared)
+    if pair.regime != UNKNOWN or not won or not is_silent or len(keys) != len(won):
+        return pair
+    if any(key.default != OFF or item.role != "compute" or item.path != pair.before.path for item, key in keys):
+        return pair
+    entries = pair.after.entries if pair.after is not None else ()
+    return replace(pair, after=replace(pair.before, regime=FP32, entries=entries, otherwise="", default=""))
 
 
 def _rows(run: RunReport, starts: Sequence[int]) -> Collection[int]:

@@ -1,4 +1,4 @@
-"""Reads of the scaler that a trainer makes for float16 alone: after a move there is none."""
+"""Reads of what a trainer has for the type of today alone: its scaler, its switches."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ..model import Place
-from ..python.names import ModuleNames, modules_at, modules_with
+from ..outcome import RunReport
+from ..python.functions import all_bases, attribute_bindings, called_function, lineage
+from ..python.names import ModuleNames, modules_at, modules_with, resolve
 from ..python.paths import guards
 from ..python.scopes import last_name
 from ..source.project import Project
+from ..torch.dtypes import DTYPE_WORDS, HALVES, Dtype
+from ..trainers.reading.declarations import scope_of_call
 from ..trainers.reading.stated_words import speaks
+from .pairs import UNKNOWN
 
 SCALER = "scaler"
 OF_TRAINERS = ("accelerator", "precision_plugin")
@@ -21,15 +26,73 @@ OF_SCALERS = (
 )
 """Methods of a GradScaler."""
 NO_SCALER = "reads the scaler, which the trainer makes for fp16-mixed only"
+NONE_INHERITED = "reads the scaler, which the Trainer has in some 16-bit runs only"
+TRAINER = "trainer"
+OF_TRANSFORMERS = ("transformers.", "trl.", "sentence_transformers.")
+SWITCHES = ("use_cuda_amp", "use_amp", "do_grad_scaling")
+HOLDING = ("dict", "Namespace", "print")
+"""What computes nothing with what it is passed."""
+OF_RELEASES = "is a switch of the Trainer, which bfloat16 turns on in some releases only"
+SCALED = ("fp16-mixed", UNKNOWN)
+"""What a run can compute in that has a scaler."""
 
 
-def scaler_reads(project: Project, paths: Sequence[str]) -> Iterator[Place]:
-    """Where the code of a run uses ``accelerator.scaler``, with no test of it or of the precision around."""
+def old_switches(project: Project, paths: Sequence[str], before: RunReport, wanted: Dtype | None) -> Iterator[Place]:
+    """Where the code of a run passes on the switch that has gone off, alone: ``GradCache(fp16=self.args.fp16)``.
+
+    And where it reads the switches of a Trainer of transformers, which bfloat16 turns on in some releases only.
+    """
+    wins = [entry.declaration.key for entry in before.entries if entry.status == "wins"]
+    names = {key.rpartition(".")[2].lstrip("-").replace("-", "_") for key in wins}
+    names = {name for name in names if name in DTYPE_WORDS and DTYPE_WORDS[name] != wanted}
+    for module in modules_at(project, paths) if paths and wanted in HALVES else ():
+        for node in (node for name in names for node in module.attribute_loads.get(name, ())):
+            keyword = module.parents.get(node)
+            call = module.parents.get(keyword) if isinstance(keyword, ast.keyword) else None
+            is_passed = isinstance(keyword, ast.keyword) and keyword.arg is not None and speaks(keyword.arg)
+            if not (is_passed and isinstance(call, ast.Call)) or scope_of_call(project, call) is not None:
+                continue
+            if last_name(call.func) in HOLDING:
+                continue
+            others = (DTYPE_WORDS.get(last_name(item)) for each in call.keywords for item in ast.walk(each.value))
+            if wanted not in others and called_function(project, module, call) is None:
+                yield module.place(keyword.value, f"{ast.unparse(keyword)} passes on a switch that goes off")
+        for name in SWITCHES:
+            for node in module.attribute_loads.get(name, ()):
+                if _is_inherited(project, module, node):
+                    yield module.place(node, f"{ast.unparse(node)} {OF_RELEASES}")
+
+
+def scaler_reads(project: Project, paths: Sequence[str], before: str) -> Iterator[Place]:
+    """Where the code of a run uses ``accelerator.scaler``, with no test of it or of the precision around.
+
+    A Trainer of transformers has no such attribute at all where it needs none, in some releases also under bfloat16.
+    """
     for module in modules_at(project, paths) if paths else ():
         for node in module.of_type(ast.Attribute) if SCALER in module.document.text else ():
-            used = any(not _is_guarded(module, item) for item in _uses(module, node)) if node.attr == SCALER else False
-            if used and _is_made_elsewhere(project, node):
-                yield module.place(node, f"{ast.unparse(node)} {NO_SCALER}")
+            if node.attr != SCALER or not isinstance(node.ctx, ast.Load):
+                continue
+            inherited = _is_inherited(project, module, node)
+            uses = [node] if inherited else _uses(module, node) if before in SCALED else ()
+            used = any(not _is_guarded(module, item) for item in uses)
+            if used and (inherited or _is_made_elsewhere(project, node)):
+                yield module.place(node, f"{ast.unparse(node)} {NONE_INHERITED if inherited else NO_SCALER}")
+
+
+def _is_inherited(project: Project, module: ModuleNames, node: ast.Attribute) -> bool:
+    """Whether it is read of a subclass of a Trainer of transformers that stores none, or of ``trainer``."""
+    if not isinstance(node.value, ast.Name):
+        return last_name(node.value) == TRAINER and not project.fact(_gives_scalers)
+    owner = next((item for item in module.ancestors(node) if isinstance(item, ast.ClassDef)), None)
+    if node.value.id != "self" or owner is None:
+        return node.value.id == TRAINER and not project.fact(_gives_scalers)
+    scope = module.scopes[owner]
+    if attribute_bindings(project, module, scope, node.attr)[1] or any(
+        node.attr in each.bindings for _, each in lineage(project, module, scope)
+    ):
+        return False
+    named = (resolve(project, *base) or "" for base in all_bases(project, module, scope))
+    return any(name.startswith(OF_TRANSFORMERS) and name.endswith("Trainer") for name in named)
 
 
 def _uses(module: ModuleNames, node: ast.Attribute) -> Iterator[ast.expr]:

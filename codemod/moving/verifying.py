@@ -11,6 +11,7 @@ from ..engine import Options, check, choose
 from ..half.weighed_ledger import run_of, weighed_ledger
 from ..model import Finding, Fix, Place, Rule
 from ..outcome import Declaration, Report, RunEntry, RunReport, Target
+from ..purpose.targets import compute_dtype
 from ..python.names import modules_at
 from ..source.documents import Document
 from ..source.project import Project
@@ -25,8 +26,8 @@ from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, is_left_open, may_stay_open, off_target
 from .float16_weights import float16_weights
 from .left_behind import CODE, idle_scalers, is_cast_for_nobody, left_behind, scalers_left_on
-from .pairs import UNKNOWN, Pair, pairs_of
-from .scaler_reads import scaler_reads
+from .pairs import Pair, at_default, pairs_of
+from .scaler_reads import old_switches, scaler_reads
 from .still_says import as_edited, shown_to_users, still_saying
 
 MOVE = "PF001"
@@ -78,6 +79,7 @@ def verdicts(
     raised = [item for item in raised if item.code not in MINOR and (item.path, item.span) not in idle]
     stated = weighed_ledger(project)
     runs = pairs_of(stated, weighed_ledger(after) if after is not project else stated)
+    runs = [at_default(after, pair) for pair in runs] if after is not project else runs
     return [_judged(project, after, pair, report, raised, options) for pair in runs]
 
 
@@ -135,8 +137,10 @@ def _not_followed(project: Project, after: Project, pair: Pair, target: Target) 
     found = [place for place in edited if place.path.endswith(CODE) or (place.path, place.span.row) in own]
     run = run_of(after, pair.after or pair.before)
     found += shown_to_users(pair, target) if run is not None and run.command is None else ()
-    is_left = pair.before.regime in ("fp16-mixed", UNKNOWN) and target.regime != "fp16-mixed"
-    return [*found, *scaler_reads(after, modules_of_run(project, pair.before))] if is_left else found
+    before, is_left = pair.before.regime, target.regime not in ("fp16-mixed", pair.before.regime)
+    modules = modules_of_run(project, pair.before)
+    found += old_switches(after, modules, pair.before, compute_dtype(target.regime))
+    return [*found, *scaler_reads(after, modules, before)] if is_left else found
 
 
 def _own_flags(pair: Pair) -> set[tuple[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from ....codemod.proof.needed_today import is_newer_anyway
@@ -14,10 +15,11 @@ from ....codemod.purpose.training import trains
 from ....codemod.python.names import FunctionNode, ModuleNames, modules_with, resolve
 from ....codemod.python.paths import guards, name_parts
 from ....codemod.python.reach import reached
-from ....codemod.python.scopes import last_name
+from ....codemod.python.scopes import is_off, last_name
 from ....codemod.releases.pins import allowed
 from ....codemod.source.facts import memo
 from ....codemod.source.project import Project
+from ....codemod.torch.api import QUANTIZED_KEYS
 from ....codemod.torch.autocast import autocasts
 from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, Dtype
 from ....codemod.torch.tables.kernels import WORKS_SINCE
@@ -30,6 +32,7 @@ from ....codemod.trainers.reading.reach_of_runs import recurrent_layer
 from ....codemod.trainers.reading.run_code import is_used
 from ....codemod.trainers.reading.run_files import composed_files
 from ....codemod.trainers.reading.runs import all_runs_of
+from ....codemod.trainers.writing.alternatives import QUANTIZED_FOR_HALF
 from .demanded_halves import overflowing
 from .half_kernels import used_by_runs
 from .needs_of_gradients import gradients_by_hand
@@ -53,6 +56,12 @@ FLASH, FLASH_BACKEND, FLASH_PACKAGES = "flash_attention_2", "FLASH_ATTENTION", (
 """How attention is asked for whose kernels have no float32: of transformers, of torch, of the package itself."""
 AS_SAVED = "5.0"
 """The release of transformers that loads weights in the dtype of their checkpoint if none is asked for."""
+QUANTIZED = "loads quantized weights without a dtype, which then compute in float16"
+PREPARING = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
+BNB = re.compile(r"(?i)\bbnb\b|\b[48]bit\b")
+"""In the name of a model: weights that bitsandbytes has quantized."""
+FOR_HALF = ("GPTQConfig", "AwqConfig")
+"""Quantizations whose kernels compute in float16."""
 AUTO = "auto"
 NO_MODELS = ("Tokenizer", "Processor", "Config", "Extractor")
 """What else of transformers is loaded by a name."""
@@ -86,7 +95,12 @@ def needs_of_run(project: Project, module: ModuleNames) -> tuple[Need, ...]:
         *_of_tests(project, module, wanted),
         *(_of_evaluations(project, module) if wanted != FP16 else ()),
         *(
-            (*_of_attention(project, behind), *_of_checkpoints(project, behind), *_of_arrays(project))
+            (
+                *_of_attention(project, behind),
+                *_of_checkpoints(project, behind),
+                *_of_quantized(project, behind),
+                *_of_arrays(project),
+            )
             if wanted == FP32
             else ()
         ),
@@ -130,6 +144,28 @@ def _of_checkpoints(project: Project, behind: tuple[ModuleNames, ...]) -> Iterat
         where = f"{load.module.path}:{load.call.lineno}"
         yield Known(False, f"{where} loads weights as they are saved{since}, maybe in 16 bits")
         return
+
+
+def _of_quantized(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
+    """Quantized weights that are loaded without a dtype: all that is not quantized of them is float16 then.
+
+    PEFT's preparation makes it float32; what GPTQ and AWQ multiply stays float16.
+    """
+    prepared = any(call for item in behind for name in PREPARING for call in item.calls_by_name.get(name, ()))
+    for item in behind:
+        made = [call for name in FOR_HALF for call in item.calls_by_name.get(name, ())]
+        texts = [node.value for node in item.of_type(ast.Constant) if isinstance(node.value, str)]
+        names = [text for text in texts if " " not in text and "/" in text]
+        for load in loads_in(project, item):
+            given = [load.given.values.get(key) for key in QUANTIZED_KEYS]
+            is_asked = any(node is not None and not is_off(node) for node in given) or any(map(BNB.search, names))
+            is_for_half = bool(made) or any(map(QUANTIZED_FOR_HALF.match, names))
+            if load.node is None and _is_model(project, load) and (is_for_half or (is_asked and not prepared)):
+                yield Known(False, f"{item.path}:{load.call.lineno} {QUANTIZED}")
+                return
+        for call in item.calls_by_name.get("from_quantized", ()):
+            yield Known(False, f"{item.path}:{call.lineno} {QUANTIZED}")
+            return
 
 
 def _of_evaluations(project: Project, module: ModuleNames) -> Iterator[Need]:
@@ -247,9 +283,13 @@ def _as_saved(project: Project, module: ModuleNames) -> Iterator[Load]:
     for load in loads_in(project, module) if not is_old else ():
         is_bare = load.node is None and load.given.complete
         name = resolve(project, module, load.call.func) or ""
-        is_model = name.startswith("transformers.") and not any(word in name for word in NO_MODELS)
-        if is_bare and is_model and (name.startswith("transformers.AutoModel") or trains(module)):
+        if is_bare and _is_model(project, load) and (name.startswith("transformers.AutoModel") or trains(module)):
             yield load
+
+
+def _is_model(project: Project, load: Load) -> bool:
+    name = resolve(project, load.module, load.call.func) or ""
+    return name.startswith("transformers.") and not any(word in name for word in NO_MODELS)
 
 
 def _saved_auto(project: Project, module: ModuleNames) -> Iterator[Load]:
