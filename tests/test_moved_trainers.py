@@ -691,3 +691,45 @@ def test_quantized_weights_without_a_dtype_compute_in_float16(load: str, is_safe
     said = [fix.message for finding in report.findings for fix in finding.fixes]
     assert any("quantized weights without a dtype" in message for message in said) == (not is_safe)
     assert is_safe or not report.changes
+
+
+COMPOSED = """
+    import hydra
+    import torch
+    from torch import nn
+
+
+    @hydra.main(config_path=".", config_name="base")
+    def main(cfg):
+        model = nn.Linear(8, 8).cuda()
+        optimizer = torch.optim.AdamW(model.parameters())
+        scaler = torch.amp.GradScaler("cuda", enabled=cfg.training.use_amp)
+        for batch in [torch.ones(2, 8).cuda()]:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", enabled=cfg.training.use_amp):
+                loss = model(batch).sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+
+    if __name__ == "__main__":
+        main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "before", "after"),
+    [
+        ("python train.py", "fp16-mixed", None),
+        ("python train.py --config-name=base training.use_amp=false", "fp32", None),
+        ("python train.py training.use_amp=True", "fp16-mixed", "python train.py training.use_amp=False"),
+        ("python train.py +training.use_amp=true", "fp16-mixed", "python train.py +training.use_amp=false"),
+    ],
+)
+def test_what_a_line_sets_over_a_file_counts(line: str, before: str, after: str | None, tmp_path: Path) -> None:
+    files = {"train.py": COMPOSED, "base.yaml": "training:\n  use_amp: true\n", "run.sh": f"{line}\n"}
+    report, runs = moved(tmp_path, all_rules(), {**files, "requirements.txt": PINS}, "fp32")
+    assert (runs["run.sh"].before, runs["run.sh"].after) == (before, "fp32")
+    written = {change.path: change.after.decode() for change in report.changes}
+    assert written.get("run.sh") == (f"{after}\n" if after else None)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ...formats.text import Entry
+from ...model import Edit, EditRefused
 from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules
 from ...python.names import FunctionNode, ModuleNames, string_of
@@ -18,14 +20,16 @@ from ...python.scopes import positional
 from ...python.settings_objects import may_hold_settings
 from ...source.documents import Document, FileKind
 from ...source.project import Project
+from ...torch.dtypes import Constant
 from .configs import ConfigFile, config_files
 from .hydra_picks import is_never_picked, is_said_over
-from .launch_flags import programs_of, runs_one_of
+from .launch_flags import programs_of, runs_one_of, truth_of
 from .loaded_files import is_only_composed, loaders_of
 from .source import Source, entry_source
 
 MAPPINGS = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
 ENOUGH_SIBLINGS = 2
+TRUTHS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,7 @@ def entries_read(project: Project, read: Read) -> Iterator[Source]:
                 continue
             if entry.kind in ("override", "flag"):
                 if runs_one_of(project, config.document.path, entry.command, programs_of(project, read.module)):
-                    yield entry_source(config, entry)
+                    yield _overriding(config, entry)
             elif is_only_composed(project, path) and (
                 is_never_picked(project, path) or is_said_over(project, path, entry)
             ):
@@ -116,6 +120,21 @@ def entries_read(project: Project, read: Read) -> Iterator[Source]:
                 (is_seen or len(entry.key) >= read.levels) and _fits(project, config, entry, read)
             ):
                 yield replace(entry_source(config, entry), is_guessed=not is_seen)
+
+
+def _overriding(config: ConfigFile, entry: Entry) -> Source:
+    """What a command line sets in place of a file, read as the file is: ``training.use_amp=false`` is no text."""
+    source = entry_source(config, entry)
+    truth = TRUTHS.get(str(entry.value).lower()) if entry.kind == "override" else None
+    return source if truth is None else replace(source, value=truth, respelling=partial(_as_word, config, entry))
+
+
+def _as_word(config: ConfigFile, entry: Entry, value: Constant) -> Edit:
+    truth = truth_of(value)
+    if truth is None:
+        raise EditRefused(f"{entry.raw} cannot become {value!r}")
+    word = str(truth)
+    return config.edit(config.text.set(entry, word.lower() if str(entry.value).islower() else word))
 
 
 def entries_filling(project: Project, read: Read, function: FunctionNode) -> Iterator[Source]:
