@@ -197,3 +197,51 @@ def test_a_path_of_a_script_made_of_a_moved_variable_is_told(tmp_path: Path) -> 
     assert still(tmp_path, files, "bf16-mixed", unsafe=True) == [
         "run.sh:4 names a file by PREC, which has moved: test -f out/${PREC}/net.pt"
     ]
+
+
+PARSED = """
+    from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+
+    def main():
+        (args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+        Trainer(AutoModelForCausalLM.from_pretrained("gpt2"), args).train()
+
+
+    if __name__ == "__main__":
+        main()
+"""
+
+
+def test_a_program_that_only_instructions_start_is_told_with_their_lines(tmp_path: Path) -> None:
+    lines = "# Train\n\n```bash\npython -m torch.distributed.launch train.py \\\n  --output_dir out \\\n  --fp16\n```\n"
+    files = {"train.py": PARSED, "examples/train_dense.md": lines}
+    _, runs = moved(tmp_path, all_rules(), files, "bf16-mixed")
+    assert runs["train.py"].state is MoveState.LEFT
+    assert [(place.path, place.span.row) for place in runs["train.py"].why] == [("examples/train_dense.md", 6)]
+    _, runs = moved(tmp_path / "target", all_rules(), files, "fp16-mixed")
+    assert not runs or not runs["train.py"].why
+
+
+def test_a_run_names_the_lines_of_its_own_script_alone(tmp_path: Path) -> None:
+    code = """
+        import argparse
+
+        import torch
+        from torch import nn
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--precision", default="bf16")
+        args = parser.parse_args()
+        dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[args.precision]
+        model = nn.Linear(8, 8).to(dtype)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        model(torch.ones(2, 8, dtype=dtype)).sum().backward()
+        optimizer.step()
+    """
+    files = {"train.py": code, "one.sh": "python train.py --precision bf16\n", "two.sh": "python train.py\n"}
+    for regime in ("fp32", "fp16-true"):
+        _, runs = moved(tmp_path / regime, all_rules(), files, regime)
+        for name in ("one.sh", "two.sh"):
+            other = "two.sh" if name == "one.sh" else "one.sh"
+            assert other not in {place.path for place in (*runs[name].why, *runs[name].still)}

@@ -17,6 +17,7 @@ from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype, as_dtype
 from ..trainers.framework import FAMILIES
 from ..trainers.reading.code_declarations import TORCH
+from ..trainers.reading.documented import DOCUMENTED
 from ..trainers.reading.followed import BY_MACHINE, regimes_given
 from ..trainers.reading.left_open import ELSEWHERE
 from ..trainers.reading.region_switches import ENABLED
@@ -26,7 +27,7 @@ from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, may_stay_open, mixed_of, off_target, weights_apart
 from .asks_hardware import asks_for_hardware
 from .left_behind import CODE, dtype_of, last_part, named_by, other_halves
-from .pairs import UNKNOWN
+from .pairs import UNKNOWN, only_own
 from .remarks import told_beside
 from .spelled import renamed_files, spelled_in_texts
 from .still_says import as_edited, loose_entries, other_regions, still_saying
@@ -79,7 +80,8 @@ def move(
         if not failing:
             break
         if number == MAX_TRIES - 1:
-            failing = {edit: _why(judged) for fix in _all_moves(report) for edit in fix.edits}
+            moves = (fix for finding, fix in report.applied if finding.code == MOVE)
+            failing = {edit: _why(judged) for fix in moves for edit in fix.edits}
         held |= failing.keys()
         back = {**dict(_taken_back(judged, failing)), **back}
         frozen |= _changed_by_others(judged)
@@ -89,7 +91,8 @@ def move(
     rows = ((each, _with_still(project, after, each, _row(each, target, back, options), target)) for each in judged)
     doubts = {edit: each.doubts[0] for each in judged if each.doubts for fix in each.applied for edit in fix.edits}
     applied = tuple((finding, _doubted(fix, doubts)) for finding, fix in report.applied)
-    return replace(report, applied=applied, moves=tuple(row for each, row in rows if _is_listed(each, row)))
+    listed = tuple(only_own(project, row) for each, row in rows if _is_listed(each, row))
+    return replace(report, applied=applied, moves=listed)
 
 
 def _doubted(fix: Fix, doubts: Mapping[Edit, Place]) -> Fix:
@@ -153,10 +156,6 @@ def _changed_by_others(judged: Iterable[Verdict]) -> set[str]:
 
 def _why(judged: Iterable[Verdict]) -> tuple[Place, ...]:
     return next((each.failures for each in judged if each.failures), ())
-
-
-def _all_moves(report: Report) -> list[Fix]:
-    return [fix for finding, fix in report.applied if finding.code == MOVE]
 
 
 def _paths(fix: Fix) -> set[str]:
@@ -306,7 +305,8 @@ def _stated(each: Verdict, target: Target) -> list[Place]:
         given = {last_part(item.key) for item in told if item.role == "entry" and not item.path.endswith(CODE)}
         told = [item for item in told if item.role != "fallback" or last_part(item.key) not in given]
         named = (item for item in told if named_by(item) in others)
-        found = [item for item in named if item.role in SET or (item.role in DEFAULTS and not item.feeds)]
+        shown = DOCUMENTED if all(item.role in (DOCUMENTED, "cast") for item in told) else ""
+        found = [item for item in named if item.role in (*SET, shown) or (item.role in DEFAULTS and not item.feeds)]
         found += [item for item in told if FP16 in others and _scales(item)]
         found = found or [item for item in told if others and each.pair.is_run and _is_not_followed(item)]
     alike = {(item.key, item.value) if BY_MACHINE in item.value else item: item for item in reversed(found)}

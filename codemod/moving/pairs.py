@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from ..model import Finding, Fix
-from ..outcome import Declaration, RunEntry, RunReport
+from ..model import Finding, Fix, Place
+from ..outcome import Declaration, RunEntry, RunMove, RunReport
+from ..source.documents import FileKind, kind_of
 from ..source.project import Project
 from ..trainers.reading.auditing import OFF, Ledger
 
@@ -94,6 +95,25 @@ def at_default(project: Project, pair: Pair) -> Pair:
         return pair
     entries = pair.after.entries if pair.after is not None else ()
     return replace(pair, after=replace(pair.before, regime=FP32, entries=entries, otherwise="", default=""))
+
+
+def only_own(project: Project, row: RunMove) -> RunMove:
+    """``row`` without the lines of other launch scripts, which it neither reads nor is started by.
+
+    Why a run is left may stand there alone: they share a file that would change.
+    """
+    if kind_of(row.path) is not FileKind.SHELL:
+        return row
+    why, still = (tuple(place for place in places if _is_own(project, row, place)) for places in (row.why, row.still))
+    return replace(row, why=why or row.why, still=still)
+
+
+def _is_own(project: Project, row: RunMove, place: Place) -> bool:
+    if place.path == row.path or kind_of(place.path) is not FileKind.SHELL:
+        return True
+    mine, other = (project.document(path) for path in (row.path, place.path))
+    names = (path.rpartition("/")[2] for path in (place.path, row.path))
+    return any(item is None or name in item.text for item, name in zip((mine, other), names, strict=True))
 
 
 def _rows(run: RunReport, starts: Sequence[int]) -> Collection[int]:

@@ -13,7 +13,7 @@ from ...source.project import Project
 from ..framework import FAMILIES
 from .code_declarations import TORCH, code_declarations
 from .declarations import scopes_of
-from .documented import DOCUMENTED, documented
+from .documented import documented
 from .followed import NOT_GIVEN, followed_in
 from .handed import Handed, handed_to
 from .left_open import ELSEWHERE, is_left, left_switches, open_defaults, passed_together
@@ -75,7 +75,7 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
     started: list[RunReport] = []
     others: list[RunReport] = []
     for run, told in listed:
-        says = any(entry.declaration.role not in ("cast", DOCUMENTED) for entry in told.entries)
+        says = any(entry.declaration.role != "cast" for entry in told.entries)
         counts = told.regime != "unknown" or (told.trains and says)
         (started if counts and is_started(project, run, told.path, told.regime) else others).append(told)
     quiet = ((run, told) for run, told in made if run.command is not None and not told.entries and told.trains)
@@ -155,7 +155,7 @@ def _report(
     own = [item for item in said_by_code if not _is_stated(item, decided)]
     standing = standing_of(run, own) if winner is None else {}
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
-    entries += [RunEntry(item, SHOWN_IN, "", "") for item in documented(project, run, own) if entries]
+    entries += [RunEntry(item, SHOWN_IN, "", "") for item in documented(project, run, own)]
     regime = winner.regime if winner is not None else None
     left_out = regime is None and is_left(project, run)
     if regime is None:
