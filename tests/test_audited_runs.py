@@ -1056,3 +1056,87 @@ def test_a_program_with_a_main_function_of_its_own_is_a_run_beside_one_that_take
     assert said(read(tmp_path, files).runs) == {"python other.py": "fp16-mixed", "loop.py": "fp16-mixed"}
     files["other.py"] = "from loop import main\n\nmain()\n"
     assert said(read(tmp_path / "main", files).runs) == {"python other.py": "fp16-mixed"}
+
+
+MERGED = """
+from peft import AutoPeftModelForCausalLM
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+import torch
+
+
+def main():
+    BEFORE
+    trainer = Trainer(AutoModelForCausalLM.from_pretrained("net"), TrainingArguments("out"))
+    trainer.train()
+    AFTER
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "regime"),
+    [
+        ("pass", 'AutoPeftModelForCausalLM.from_pretrained("out", torch_dtype=torch.float16).save("x")', "unknown"),
+        ('net = AutoModelForCausalLM.from_pretrained("net", torch_dtype=torch.float16)', "pass", "fp16-true"),
+    ],
+)
+def test_a_load_behind_the_training_says_nothing_of_it(before: str, after: str, regime: str, tmp_path: Path) -> None:
+    ledger = read(tmp_path, {"train.py": MERGED.replace("BEFORE", before).replace("AFTER", after)})
+    assert [run.regime for run in (*ledger.runs, *ledger.elsewhere)] == [regime]
+
+
+def test_a_scaler_is_off_where_the_switch_of_its_region_is(tmp_path: Path) -> None:
+    code = (
+        IN_BRANCH.replace("if args.amp:", "if True:")
+        .replace("dtype=torch.float16)", "dtype=torch.float16, enabled=args.amp)")
+        .replace('GradScaler("cuda")', 'GradScaler("cuda", enabled=args.amp)')
+    )
+    ledger = read(tmp_path, {"train.py": code, "on.sh": "python train.py --amp\n", "off.sh": "python train.py\n"})
+    told = {
+        run.path: [e.declaration.value for e in run.entries if e.declaration.role == "scaler"] for run in ledger.runs
+    }
+    assert told == {"on.sh": ["on"], "off.sh": ["off"]}
+
+
+@pytest.mark.parametrize(
+    ("more", "regime"), [("", "fp32"), ("use_badam: false\n", "fp32"), ("use_badam: true\n", "unknown")]
+)
+def test_a_default_that_a_key_leaves_open_is_not_known(more: str, regime: str, tmp_path: Path) -> None:
+    text = "# no bf16 here\nstage: sft\nfinetuning_type: full\nper_device_train_batch_size: 1\ntemplate: llama3\n" + more
+    ledger = read(tmp_path, {"full.yaml": text})
+    assert [run.regime for run in ledger.runs] == [regime]
+
+
+CASTED = """
+from contextlib import nullcontext
+import sys
+
+import torch
+from torch import nn
+
+
+class Loop:
+    def __init__(self):
+        self._was_casted = VALUE
+        if len(sys.argv) > 5:
+            self._was_casted = True
+
+    def run(self, net, optimizer):
+        context = torch.autocast("cuda") if self._was_casted else nullcontext()
+        with context:
+            loss = net(torch.ones(2, 4).cuda()).sum()
+        loss.backward()
+        optimizer.step()
+
+
+net = nn.Linear(4, 4).cuda()
+Loop().run(net, torch.optim.SGD(net.parameters(), 0.1))
+"""
+
+
+@pytest.mark.parametrize(("value", "regime"), [("False", "unknown"), ("True", "fp16-mixed")])
+def test_a_region_that_the_code_itself_leaves_out_decides_nothing(value: str, regime: str, tmp_path: Path) -> None:
+    ledger = read(tmp_path, {"train.py": CASTED.replace("VALUE", value)})
+    assert [run.regime for run in (*ledger.runs, *ledger.elsewhere)] == [regime]

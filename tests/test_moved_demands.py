@@ -245,3 +245,47 @@ def test_a_run_names_the_lines_of_its_own_script_alone(tmp_path: Path) -> None:
         for name in ("one.sh", "two.sh"):
             other = "two.sh" if name == "one.sh" else "one.sh"
             assert other not in {place.path for place in (*runs[name].why, *runs[name].still)}
+
+
+SHOWING = """
+    from kit import c_print
+    import torch
+    from torch import nn
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x):
+            BODY
+            return self.layer(x)
+
+
+    net = Net().cuda()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x in [torch.ones(2, 8).cuda()]:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = net(x).float().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "is_safe"),
+    [
+        ("pass", True),
+        ('c_print(f"{x.shape = }", color="green")', True),
+        ("c_print(x)", False),
+        ("x = c_print('x') + x", False),
+    ],
+)
+def test_a_function_that_shows_texts_computes_nothing(body: str, is_safe: bool, tmp_path: Path) -> None:
+    files = {"train.py": SHOWING.replace("BODY", body), "requirements.txt": PINS}
+    report, _ = moved(tmp_path, all_rules(), files, "bf16-mixed")
+    assert bool(report.changes) == is_safe

@@ -20,7 +20,7 @@ from ..torch.scalers import Scaler, scalers
 from ..trainers.reading.configs import opened
 from ..trainers.reading.run_files import is_built_config
 from ..trainers.reading.run_settings import TEXT
-from ..trainers.reading.stated_casts import NOT_TRAINED, PARTS
+from ..trainers.reading.stated_casts import AFTERWARDS, NOT_TRAINED, PARTS
 from ..trainers.reading.stated_words import speaks
 from .pairs import Pair
 
@@ -52,7 +52,8 @@ def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
     moved = {last_part(entry.declaration.key) for entry in entries if entry.status == "wins"}
     told = [entry.declaration for entry in entries]
     arrived = {(item.path, last_part(item.key)) for item in told if dtype_of(item) in {*HALVES} - others}
-    found = [item for item in told if item.role in ("weights", "cast") and item.condition in ("", NOT_TRAINED, PARTS)]
+    counting = ("", NOT_TRAINED, AFTERWARDS, PARTS)
+    found = [item for item in told if item.role in ("weights", "cast") and item.condition in counting]
     found += [entry.declaration for entry in entries if _counts(after, entry, moved, arrived)]
     stays = [item for item in found if dtype_of(item) in others and is_run_at(after, item.path, item.span)]
     stays = [item for item in stays if not is_cast_for_nobody(after, item.path, item.span)]

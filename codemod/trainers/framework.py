@@ -180,6 +180,8 @@ class Framework:
     """What runs when no leading key is given; None: unknown."""
     default_since: str = ""
     """The release of its first package that brought this default; empty: any."""
+    default_unless: tuple[str, ...] = ()
+    """Keys beside which nobody knows it, if they are on."""
     packages: tuple[str, ...] = ()
     """Its distributions, whose pinned versions decide spellings."""
     sources: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ RECOGNITION_ENTRIES = "files unasked strong weak sections unless programs launch
 KEY_ENTRIES = "role at flags env arguments launcher means yields_to choices default switch since note"
 TOP_LEVEL_EXTRAS = (
     "default_regime",
-    "default_since",
+    *("default_since", "default_unless"),
     "packages",
     "sources",
     "on_cpu",
@@ -104,6 +104,7 @@ class _Reader:
             targets=tuple(self._each(top.get("targets") or {}, "targets", self._target)),
             default_regime=self._regime(top.get("default_regime"), "default_regime"),
             default_since=str(top.get("default_since") or ""),
+            default_unless=self._texts(top.get("default_unless"), "default_unless"),
             packages=self._texts(top.get("packages"), "packages"),
             sources=self._texts(top.get("sources"), "sources"),
             on_cpu=self._conditions(top.get("on_cpu"), "on_cpu"),

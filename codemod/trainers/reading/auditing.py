@@ -22,7 +22,7 @@ from .run_code import is_used
 from .run_files import reads_python_file
 from .run_members import Member, Run
 from .run_regimes import by_default, is_started, otherwise, regime_of_code, regime_of_run, steps
-from .run_settings import TEXT, settings_of, standing_of
+from .run_settings import TEXT, off_by, settings_of, standing_of
 from .runs import all_runs_of
 from .scopes import NULL, Scope, Setting, TextOrigin
 from .source import Source
@@ -153,6 +153,8 @@ def _report(
     idle = {(place.path, place.span.row) for place in open_ones}
     deciding = [item for item in said_here if (item.path, item.span.row) not in idle]
     own = [item for item in said_by_code if not _is_stated(item, decided)]
+    switched_off = {item.condition for item in off_by(run, own)} if run.command is not None else set()
+    own = [replace(it, value="off") if it.role == "scaler" and it.condition in switched_off else it for it in own]
     standing = standing_of(run, own) if winner is None else {}
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
     entries += [RunEntry(item, SHOWN_IN, "", "") for item in documented(project, run, own)]

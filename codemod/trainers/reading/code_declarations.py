@@ -20,6 +20,7 @@ from ...python.precision_words import CHOOSING
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, dtype_scenarios
+from ...torch.dtype_values import constants_of
 from ...torch.dtypes import BF16, FP16, FP32, MIXED, TORCH_DTYPES, UNKNOWN, Dtype
 from ...torch.machine_answers import machine_dtypes
 from ...torch.machine_tests import picked_by_machine
@@ -99,8 +100,17 @@ def _regions(project: Project) -> Iterator[Declaration]:
         role = "compute"
         if item.switched_off:  # beside nothing else it says that a training step computes in float32
             role, regime = "island", "fp32" if regime and document.path in trained else ""
-        place = (document.path, document.span(item.node), TORCH, "autocast")
-        yield Declaration(*place, role, shown, regime, condition_of(project, item))
+        place, condition = (document.path, document.span(item.node), TORCH, "autocast"), condition_of(project, item)
+        test = _mostly_off(project, item) if not condition else ""
+        yield Declaration(*place, role, shown, "" if test else regime, test or condition)
+
+
+def _mostly_off(project: Project, item: Autocast) -> str:
+    """The test of a choice that may leave a region out by what the code sets itself: ``self.casted = False``."""
+    holder = item.module.parents.get(item.node)
+    if not isinstance(holder, ast.IfExp) or holder.test is item.node or holder.orelse is item.node:
+        return ""
+    return f"if {text_of(holder.test)}" if False in constants_of(project, item.module, holder.test) else ""
 
 
 def _chosen(item: Autocast) -> Iterator[Declaration]:

@@ -13,6 +13,7 @@ from ...python.names import modules_at
 from ...source.project import Project
 from ...torch.dtypes import FP32, TRUE, Dtype, as_dtype
 from .followed import BY_MACHINE, NOT_GIVEN, OR_FLOAT32
+from .left_open import ELSEWHERE
 from .loaded_files import serves_inference
 from .programs_started import is_program, uses_step_of
 from .run_members import Run
@@ -131,8 +132,13 @@ def _dtype(item: Declaration, constants: Mapping[str, str]) -> Dtype | None:
 
 
 def by_default(run: Run) -> Iterator[RunEntry]:
-    """What a run computes in because its trainer does where nobody says anything."""
+    """What a run computes in because its trainer does where nobody says anything; also where that is not known."""
     winner = run.winner
+    for member in run.members if winner is None else ():
+        scope = member.scope
+        if scope.is_left_open and not scope.regimes and scope.is_decided:
+            place = (scope.path, scope.span, scope.framework.id, "nothing given", "compute")
+            yield RunEntry(Declaration(*place, ELSEWHERE), member.link, "", "")
     regime = winner.regime if winner is not None and not winner.handed else None
     if winner is not None and regime is not None and winner.scope.regimes == {regime: None}:
         scope, value = winner.scope, f"{regime} (the default)"
@@ -159,7 +165,8 @@ def steps(project: Project, run: Run) -> bool:
 
 def _configures(scope: Scope) -> bool:
     """Whether a place switches something on as soon as it is read: a file, or a call at the top of a module."""
-    if not any(setting.key.means and setting.value not in IDLE for setting in scope.effective()):
+    said = any(setting.key.means and setting.value not in IDLE for setting in scope.effective())
+    if not (said or scope.is_left_open):
         return False
     if isinstance(scope.origin, TextOrigin):
         return True

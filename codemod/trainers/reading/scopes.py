@@ -150,7 +150,7 @@ class Scope:
                 found.pop(f"{family}-mixed", None)  # autocast over weights that are half already
         if found.keys() == {"fp32"} and self.is_filled_in:
             return {}  # one switch is off, the other one is the trainer's
-        default = self.framework.default_regime
+        default = self.framework.default_regime if not self.is_left_open else None
         if not found and not self.is_open and default and self.is_decided:
             stated = (item for item in self.effective() if item.value == FALSE)
             refused = next((item for item in stated if item.key.meaning(TRUE) == default), None)  # ``bf16: false``
@@ -162,6 +162,11 @@ class Scope:
         """The one regime that is asked for here; None: none, several, or not to be told."""
         found = list(self.regimes)
         return found[0] if len(found) == 1 and self.is_decided else None
+
+    @property
+    def is_left_open(self) -> bool:
+        """Whether nobody knows what runs where nothing is said, because of a key that is on here."""
+        return any(item.value != FALSE for name in self.framework.default_unless for item in self.of(name))
 
     @property
     def is_filled_in(self) -> bool:

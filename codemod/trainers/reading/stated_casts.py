@@ -15,7 +15,7 @@ from ...purpose.files import words_of
 from ...python.arguments import receiver_of
 from ...python.exits import blocks_of
 from ...python.names import FunctionNode, ModuleNames, attribute_chain, last_name, root_name
-from ...python.paths import guards, name_parts
+from ...python.paths import function_of, guards, name_parts
 from ...python.scopes import is_off
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS, SAME_MODULE, WEIGHT_CASTS
@@ -37,6 +37,8 @@ MODELS = frozenset(_MODELS.split())
 
 SAVING = ("save", "save_pretrained", "save_model", "save_file", "push_to_hub", "export")
 """Calls that write a model to a file."""
+TRAINING = ("train", "fit")
+"""Methods of a trainer that run the whole training."""
 NOT_TRAINED = "not trained"
 """The condition of the dtype of a model beside the trained one."""
 WIDENED = "cast to float32 there"
@@ -45,7 +47,9 @@ PARTS = "some parts of a model"
 """The condition of a cast in a loop over a model's parts that takes some of them: of the others it says nothing."""
 WALKS = ("parameters", "named_parameters", "modules", "named_modules", "children", "named_children")
 """Methods that go through the parts of a model."""
-ASIDE = (NOT_TRAINED, WIDENED)
+AFTERWARDS = "after the training"
+"""The condition of the dtype of a load behind the call that trains."""
+ASIDE = (NOT_TRAINED, WIDENED, AFTERWARDS)
 """Conditions of dtypes that decide nothing of what a run computes in."""
 REFERENCE = frozenset({"ref", "reference", "teacher", "frozen"})
 """Words of names of such models."""
@@ -114,9 +118,20 @@ def set_aside(project: Project, module: ModuleNames, call: ast.Call) -> str:
     """The condition of the dtype of a load that decides nothing of what is trained; else empty."""
     if is_widened(project, module, call):
         return WIDENED
+    trained = [item for name in TRAINING for item in module.calls_by_name.get(name, ()) if _is_of_trainer(item)]
+    function, around = function_of(module, call), module.ancestors(call)
+    is_behind = all(function_of(module, item) is function and item.lineno < call.lineno for item in trained)
+    if trained and is_behind and not any(isinstance(above, ast.For | ast.While) for above in around):
+        return AFTERWARDS
     statement = module.statement_of(call)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     return frozen(module, targets[0]) if len(targets) == 1 else ""
+
+
+def _is_of_trainer(call: ast.Call) -> bool:
+    """``trainer.train()``, ``Trainer(...).fit(model)``; not ``model.train()``."""
+    receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return receiver is not None and "trainer" in ast.unparse(receiver).lower()
 
 
 def is_widened(project: Project, module: ModuleNames, load: ast.Call) -> bool:

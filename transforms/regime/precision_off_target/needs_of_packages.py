@@ -6,6 +6,7 @@ import ast
 import sys
 
 from ....codemod.model import Place
+from ....codemod.purpose.files import words_of
 from ....codemod.purpose.training import trains
 from ....codemod.python.creations import creations_of
 from ....codemod.python.names import Binding, FunctionNode, ModuleNames
@@ -27,6 +28,8 @@ LOADING = (
     "create_model_and_transforms",
 )
 """How functions are called that give a model with weights, in whichever dtype they are saved."""
+PRINTING = frozenset(("print", "cprint", "pprint", "log", "echo", "info", "debug", "warn", "warning"))
+"""Words of names of functions that show what they are passed."""
 OF_TENSORS = frozenset({
     "accelerate", "adapters", "beartype", "bitsandbytes", "catalyst", "colossalai", "composer", "datasets",
     "deepspeed", "diffusers", "efficientnet_pytorch", "einops", "ema_pytorch", "entmax", "espnet2",
@@ -74,7 +77,8 @@ def _in_models(project: Project, module: ModuleNames) -> Place | None:
     used = reached(project, held) if held else None
     for name, binding in foreign.items() if used is not None else ():
         for load in module.name_loads.get(name, ()):
-            if not _is_annotation(module, load) and used is not None and used.holds(module, load):
+            aside = _is_annotation(module, load) or _only_prints(module, load)
+            if not aside and used is not None and used.holds(module, load):
                 return module.place(load, f"{binding.qualified} is not known to compute in every dtype")
     return None
 
@@ -104,6 +108,20 @@ def _is_foreign(project: Project, module: ModuleNames, binding: Binding) -> bool
         return False
     known = (name, name.rpartition(".")[0], top)
     return not any(project.python_path(item, module.path) for item in known if item)
+
+
+def _only_prints(module: ModuleNames, node: ast.expr) -> bool:
+    """Whether a function that is named for printing gets nothing but texts, and nothing uses what it gives back."""
+    call = module.parents.get(node)
+    above = module.parents.get(call) if isinstance(call, ast.Call) and call.func is node else None
+    if (
+        not isinstance(call, ast.Call)
+        or not isinstance(above, ast.Expr)
+        or PRINTING.isdisjoint(words_of(last_name(node)))
+    ):
+        return False
+    given = [*call.args, *(item.value for item in call.keywords)]
+    return all(isinstance(item, ast.JoinedStr | ast.Constant) for item in given)
 
 
 def _is_annotation(module: ModuleNames, node: ast.AST) -> bool:
