@@ -49,10 +49,9 @@ def old_switches(project: Project, paths: Sequence[str], before: RunReport, want
         for node in (node for name in names for node in module.attribute_loads.get(name, ())):
             keyword = module.parents.get(node)
             call = module.parents.get(keyword) if isinstance(keyword, ast.keyword) else None
-            is_passed = isinstance(keyword, ast.keyword) and keyword.arg is not None and speaks(keyword.arg)
-            if not (is_passed and isinstance(call, ast.Call)) or scope_of_call(project, call) is not None:
+            if not isinstance(keyword, ast.keyword) or not isinstance(call, ast.Call) or not speaks(keyword.arg or ""):
                 continue
-            if last_name(call.func) in HOLDING:
+            if scope_of_call(project, call) is not None or last_name(call.func) in HOLDING:
                 continue
             others = (DTYPE_WORDS.get(last_name(item)) for each in call.keywords for item in ast.walk(each.value))
             if wanted not in others and called_function(project, module, call) is None:

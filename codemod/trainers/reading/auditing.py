@@ -152,9 +152,7 @@ def _report(
     open_ones = [item.place for member in run.members for item in member.scope.settings if _is_idle(member, item)]
     idle = {(place.path, place.span.row) for place in open_ones}
     deciding = [item for item in said_here if (item.path, item.span.row) not in idle]
-    own = [item for item in said_by_code if not _is_stated(item, decided)]
-    switched_off = {item.condition for item in off_by(run, own)} if run.command is not None else set()
-    own = [replace(it, value="off") if it.role == "scaler" and it.condition in switched_off else it for it in own]
+    own = _scalers_off(run, [item for item in said_by_code if not _is_stated(item, decided)])
     standing = standing_of(run, own) if winner is None else {}
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
     entries += [RunEntry(item, SHOWN_IN, "", "") for item in documented(project, run, own)]
@@ -173,6 +171,11 @@ def _report(
     infers = run.command is not None and only_launches_inference(place[0], run.command.script)
     trains = not infers and _trains(project, place[0], run.modules, entries)
     return RunReport(run.title, *place, regime, values, tuple(entries), other, default, trains)
+
+
+def _scalers_off(run: Run, own: Sequence[Declaration]) -> list[Declaration]:
+    off = {item.condition for item in off_by(run, own)} if run.command is not None else set()
+    return [replace(it, value="off") if it.role == "scaler" and it.condition in off else it for it in own]
 
 
 def _besides(

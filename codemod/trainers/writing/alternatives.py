@@ -18,6 +18,9 @@ from ..reading.scopes import Scope
 QUANTIZED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-int[48]\b)")
 """In the name of a model: weights whose kernels take float16."""
 
+QUANTIZED_BY_BNB = re.compile(r"(?i)\S*(\bbnb\b|\b[48]bit\b)")
+"""The same of weights that bitsandbytes has quantized."""
+
 
 def one_of_several(project: Project, scope: Scope) -> str:
     """Why a place is not for this run alone to change: other code, or another model, may need it as it is."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from ....codemod.proof.needed_today import is_newer_anyway
@@ -32,7 +31,7 @@ from ....codemod.trainers.reading.reach_of_runs import recurrent_layer
 from ....codemod.trainers.reading.run_code import is_used
 from ....codemod.trainers.reading.run_files import composed_files
 from ....codemod.trainers.reading.runs import all_runs_of
-from ....codemod.trainers.writing.alternatives import QUANTIZED_FOR_HALF
+from ....codemod.trainers.writing.alternatives import QUANTIZED_BY_BNB, QUANTIZED_FOR_HALF
 from .demanded_halves import overflowing
 from .half_kernels import used_by_runs
 from .needs_of_gradients import gradients_by_hand
@@ -58,8 +57,6 @@ AS_SAVED = "5.0"
 """The release of transformers that loads weights in the dtype of their checkpoint if none is asked for."""
 QUANTIZED = "loads quantized weights without a dtype, which then compute in float16"
 PREPARING = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
-BNB = re.compile(r"(?i)\bbnb\b|\b[48]bit\b")
-"""In the name of a model: weights that bitsandbytes has quantized."""
 FOR_HALF = ("GPTQConfig", "AwqConfig")
 """Quantizations whose kernels compute in float16."""
 AUTO = "auto"
@@ -158,7 +155,9 @@ def _of_quantized(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator
         names = [text for text in texts if " " not in text and "/" in text]
         for load in loads_in(project, item):
             given = [load.given.values.get(key) for key in QUANTIZED_KEYS]
-            is_asked = any(node is not None and not is_off(node) for node in given) or any(map(BNB.search, names))
+            is_asked = any(node is not None and not is_off(node) for node in given) or any(
+                map(QUANTIZED_BY_BNB.match, names)
+            )
             is_for_half = bool(made) or any(map(QUANTIZED_FOR_HALF.match, names))
             if load.node is None and _is_model(project, load) and (is_for_half or (is_asked and not prepared)):
                 yield Known(False, f"{item.path}:{load.call.lineno} {QUANTIZED}")
