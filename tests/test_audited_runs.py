@@ -1104,7 +1104,7 @@ def test_a_scaler_is_off_where_the_switch_of_its_region_is(tmp_path: Path) -> No
     ("more", "regime"), [("", "fp32"), ("use_badam: false\n", "fp32"), ("use_badam: true\n", "unknown")]
 )
 def test_a_default_that_a_key_leaves_open_is_not_known(more: str, regime: str, tmp_path: Path) -> None:
-    text = "# no bf16 here\nstage: sft\nfinetuning_type: full\nper_device_train_batch_size: 1\ntemplate: llama3\n" + more
+    text = "# no bf16\nstage: sft\nfinetuning_type: full\nper_device_train_batch_size: 1\ntemplate: llama3\n" + more
     ledger = read(tmp_path, {"full.yaml": text})
     assert [run.regime for run in ledger.runs] == [regime]
 

@@ -263,6 +263,11 @@ def test_flags_in_variables_know_their_command() -> None:
             'L="accelerate launch --role \\$(hostname -s): --config_file a.yaml"\nsrun bash -c "$L t.py --bf16"\n',
             "accelerate launch --role $(hostname -s): --config_file a.yaml t.py --bf16",
         ),
+        (
+            'L="A=1 accelerate launch --n $(($W - 1)) --role \\$(hostname): --config_file a.yaml"\nCMD="t.py --bf16"\n'
+            'srun $S bash -c "$L --role \\$NODE: $CMD"\n',
+            "A=1 accelerate launch --n $(($W - 1)) --role $(hostname): --config_file a.yaml --role $NODE: t.py --bf16",
+        ),
         ('C="python t.py ds=\\"a.json\\" --bf16"\neval $C\n', "eval python t.py ds=a.json --bf16"),
         ('C="python t.py --ds=\\"a.json\\" --bf16"\neval $C\n', "eval python t.py --ds=a.json --bf16"),
         ('C="python t.py --name \\"a b\\" --bf16"\neval $C\n', "eval python t.py --name a b --bf16"),

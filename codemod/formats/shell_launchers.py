@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from .shell_words import ASSIGNMENT
 
 _LAUNCHER = re.compile(
     r"(?:i?python|pypy)[\d.]*|torchrun|torch_run|accelerate(?:-launch)?|deepspeed|srun|mpirun|mpiexec(?:\.hydra)?|orterun"
@@ -86,6 +88,10 @@ def find_roles(words: list[str], *, is_command: bool) -> Roles:
     if not words:
         return Roles(None, "", ())
     first = words[0]
+    if ASSIGNMENT.match(first):  # of a variable that holds them before its launcher
+        inner = find_roles(words[1:], is_command=is_command)
+        script = None if inner.script is None else inner.script + 1
+        return replace(inner, script=script, launchers=tuple((at + 1, name) for at, name in inner.launchers))
     if not is_launcher(first) and not first.startswith("$") and not (is_command and _is_function(words)):
         if _SCRIPT.fullmatch(first) or (is_command and not _FLAG.match(first)):
             return Roles(0, first, ())
@@ -131,6 +137,6 @@ def _likely_script(words: list[str], last_launcher: int) -> int | None:
         if not _takes_value(words[index - 1]):
             sets_up = _base(words[last_launcher]) == "accelerate" and word in _SETTING_UP
             return None if sets_up and index == last_launcher + 1 else index
-        if fallback is None and word.startswith("$"):
+        if fallback is None and word.startswith("$") and " " not in word:
             fallback = index
     return fallback
