@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..engine import Options, check, choose
 from ..half.weighed_ledger import run_of, weighed_ledger
@@ -25,7 +25,9 @@ from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, is_left_open, may_stay_open, off_target
 from .float16_weights import float16_weights
+from .handed_on import loads_from, written_by
 from .left_behind import CODE, idle_scalers, is_cast_for_nobody, left_behind, scalers_left_on
+from .new_values import misses
 from .pairs import Pair, at_default, pairs_of
 from .scaler_reads import old_switches, scaler_reads
 from .still_says import as_edited, shown_to_users, still_saying
@@ -39,6 +41,7 @@ MINOR = ("PF106",)
 """Rules about what only a later restart notices: they tell of it, and the move is right all the same."""
 CARRIED_OUT = ("compute", "weights", "cast")
 """Roles of what a run does, not of what may be chosen for it."""
+SAME = "such weights overflow in float16"
 ALL_THE_SAME = "; --unsafe-fixes moves the run all the same"
 CHANGED = "changed, for runs that switch it on"
 ONLY_MIXED = "a run that switches it on would compute in mixed precision"
@@ -80,7 +83,25 @@ def verdicts(
     stated = weighed_ledger(project)
     runs = pairs_of(stated, weighed_ledger(after) if after is not project else stated)
     runs = [at_default(after, pair) for pair in runs] if after is not project else runs
-    return [_judged(project, after, pair, report, raised, options) for pair in runs]
+    judged = [_judged(project, after, pair, report, raised, options) for pair in runs]
+    return [*_with_handed_on(project, judged, options)]
+
+
+def _with_handed_on(project: Project, judged: Sequence[Verdict], options: Options) -> Iterator[Verdict]:
+    """The verdicts; a run that loads what another one writes must not overflow in float16 either."""
+    written: dict[str, Place] = {}
+    for each in judged:
+        place = next((item for item in each.doubts if item.message.startswith(OVERFLOWS)), None)
+        run = run_of(project, each.pair.before) if place is not None else None
+        written |= dict.fromkeys(written_by(run), place) if run is not None and place is not None else {}
+    for each in judged:
+        run = run_of(project, each.pair.before) if written and each.applied and not each.doubts else None
+        for place, path in loads_from(project, run, written) if run is not None else ():
+            doubt = place.saying(f"loads {path}, which {written[path].path}:{written[path].span.row} writes: {SAME}")
+            held = () if options.unsafe_fixes else (doubt.saying(doubt.message + ALL_THE_SAME),)
+            each = replace(each, doubts=(doubt,), failures=(*each.failures, *held))
+            break
+        yield each
 
 
 def changed(project: Project, report: Report) -> Project:
@@ -115,10 +136,12 @@ def _judged(
     elif applied and not apart:
         known = {(place.path, place.span.row) for place in behind}
         overflowing = (item for item in raised if item.code == OVERFLOWS and _is_of(project, pair, item))
-        doubted = [*_not_followed(project, after, pair, report.target), *map(_new, overflowing)]
+        new = run_of(after, pair.after or pair.before)
+        doubted = [*misses(project, after, run_of(project, pair.before), new, report.target)]
+        doubted += [*_not_followed(project, after, pair, report.target), *map(_new, overflowing)]
         doubted += off_target(pair.after or pair.before, report.target) if is_left_open(pair, applied) else ()
         doubts = tuple(place for place in doubted if (place.path, place.span.row) not in known)
-        loads = float16_weights(after, run_of(after, pair.after or pair.before), report.target)
+        loads = float16_weights(after, new, report.target)
         arrived = _not_arrived(pair, report.target, applied)
         failures = (*arrived, *_failures(pair, report, left, raised, options), *behind, *loads)
         held = (place.saying(f"{place.message}{'' if failures else ALL_THE_SAME}") for place in doubts)
