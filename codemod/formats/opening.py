@@ -37,6 +37,7 @@ def open_within(text: str, start: int, end: int, kind: str, *, literal: bool = T
     return _Within(text, start, open_config(text[start:end], kind), literal)
 
 
+BY_HAND = "the parameters of a sweep are changed by hand"
 _FILLED_IN = r"(\.(example|sample|dist|j2|jinja2?|tmpl|tpl|template))?"
 _NAMES: tuple[tuple[str, str], ...] = (
     (r"(.*\.)?env(\..+)?|.*\.env|\.envrc", "env"),
@@ -74,6 +75,25 @@ def _opener(kind: str) -> Callable[[str], ConfigText]:
 
         return lambda text: open_shell(text, kind)
     raise ValueError(f"unknown kind of configuration: {kind}")
+
+
+class ReadOnly:
+    """A text that is read as it is, and changed by hand."""
+
+    def __init__(self, inner: ConfigText) -> None:
+        self.entries, self.heredocs, self.commands = inner.entries, inner.heredocs, inner.commands
+
+    def find(self, *key: str | int) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries if entry.key == key)
+
+    def set(self, entry: Entry, value: Scalar) -> ReplaceText:
+        raise EditRefused(BY_HAND)
+
+    def remove(self, entry: Entry, *, with_value: bool = True) -> ReplaceText:
+        raise EditRefused(BY_HAND)
+
+    def insert(self, section: Entry | None, key: str, value: Scalar) -> ReplaceText:
+        raise EditRefused(BY_HAND)
 
 
 class _Within:

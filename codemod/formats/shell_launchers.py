@@ -29,6 +29,8 @@ _MODULES = {
     "pdb": "python",
 }
 _SUBCOMMANDS = frozenset({"launch", "run", "exec", "model", "--", "python", "submit"})
+FILE_OF_LAUNCHER = ("--config_file", "--config-file")
+"""The options of accelerate's launcher for its answers, whatever their file is called."""
 _SETTING_UP = frozenset({"config", "env", "test", "estimate-memory", "merge-weights", "tpu-config", "to-fsdp2"})
 """What accelerate does instead of launching a program."""
 _SCRIPT = re.compile(r".*\.(?:py|sh|bash|slurm|sbatch)", re.DOTALL)
@@ -103,7 +105,7 @@ def find_roles(words: list[str], *, is_command: bool) -> Roles:
             if word not in _MODULES:
                 return Roles(index, word, tuple(launchers))
             launchers.append((index, _MODULES[word]))
-        elif _SCRIPT.fullmatch(word) and not word.startswith("-"):
+        elif _SCRIPT.fullmatch(word) and not word.startswith("-") and before not in FILE_OF_LAUNCHER:
             return Roles(index, word, tuple(launchers))
         elif is_launcher(word) and not _takes_value(before):
             launchers.append((index, _base(word)))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from .sweep_commands import sweep_command
 from .text import ConfigText, Entry
 
 PROGRAMS = frozenset({"python", "python3", "torchrun", "accelerate", "deepspeed", "srun", "mpirun", "horovodrun", "uv"})
@@ -29,10 +30,16 @@ class InnerCommand:
     text: str
     start: int
     end: int
+    is_laid_over: bool = False
+    """Whether its words stand elsewhere in the text, so that nobody can write to it."""
 
 
 def commands_in(text: str, config: ConfigText) -> Iterator[InnerCommand]:
     """The commands of a YAML text, opened as ``config``, in document order."""
+    swept = sweep_command(text, config)
+    if swept is not None:
+        yield InnerCommand(*swept, is_laid_over=True)
+        return
     groups = [[entry] for entry in config.entries if _is_command(entry)]
     groups += _lists(config.entries, {entry.key[:-1] for (entry,) in groups})
     for entries in sorted(groups, key=lambda listed: listed[0].start)[:MAX_COMMANDS]:

@@ -26,7 +26,7 @@ from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.scopes import AUTO
 from ..trainers.reading.stated_casts import PARTS, WIDENED
 from ..trainers.reading.stated_words import dtype_of as written_dtype
-from ..trainers.reading.stated_words import speaks, text_of
+from ..trainers.reading.stated_words import is_switch, speaks, text_of
 from .left_behind import CODE, SECTION, TRUTH, dtype_of, named_by, other_halves, section_dtype
 from .pairs import Pair
 
@@ -36,6 +36,7 @@ EXPLAINED = ("parameter", "option", "fallback", "variable", "constant")
 MODEL = "model"
 """The framework of the configuration that lies beside a published model."""
 HALF = frozenset(dtype.name for dtype in HALVES)
+FP32 = "fp32"
 MAX_PLACES = 10
 """How many places one run names."""
 
@@ -90,6 +91,8 @@ def other_regions(pair: Pair, regimes: Collection[str]) -> Iterator[Place]:
         if item.role == "compute" and item.regime not in ("", *regimes) and not purpose_of(item.path).is_left_alone:
             under = f", {item.condition}" if item.condition else ""
             yield Place(item.path, item.span, f"still says {item.regime}: {item.said}{under}")
+        elif FP32 in regimes and item.role == "flag" and item.value == "true" and is_switch(item.key):
+            yield Place(item.path, item.span, f"still switches mixed precision on: {item.key}")
 
 
 def loose_entries(pair: Pair, target: Target) -> tuple[Place, ...]:

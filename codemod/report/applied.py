@@ -108,8 +108,10 @@ def _summary(report: Report, dry_run: bool, root: str) -> OutputLine:
     left = len(report.remaining)
     if not report.applied and not left:
         files = counted(report.files_seen, "file")
-        style = "bad" if any(run.is_left for run in report.moves) else "good"
-        return ((f"No precision mistakes found in {files}{left_out(report)}; nothing changed.", style),)
+        runs = counted(sum(run.is_left for run in report.moves), "run")
+        if not runs.startswith("0 "):
+            return ((f"No automatic edit in {files}{left_out(report)}; nothing changed; {runs} left.", "bad"),)
+        return ((f"No precision mistakes found in {files}{left_out(report)}; nothing changed.", "good"),)
     done = _done(len(report.applied), report, dry_run)
     undo = "" if dry_run or not report.changes else f" Take it back with: precfix undo {printable(root)}".rstrip()
     return ((done + undo, "bad" if left else "good"),)

@@ -5,11 +5,12 @@ A here-document that writes ``config.env`` is a configuration of its own, and so
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ...formats.opening import kind_of, open_config, open_within
+from ...formats.opening import ReadOnly, kind_of, open_config, open_within
 from ...formats.text import ConfigText, ConfigUnreadable, Entry, Heredoc
 from ...formats.yaml_commands import commands_in
 from ...model import Edit, Place, ReplaceText, Span
@@ -25,6 +26,10 @@ __all__ = ["ConfigFile", "ConfigText", "Entry", "config_files"]
 COMMANDS = ("torchrun", "accelerate launch", "deepspeed ", "python ", "python3 ")
 """Words of the YAML files that hold command lines."""
 KINDS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.SHELL, FileKind.ENV)
+MISNAMED = (FileKind.SHELL, FileKind.TEXT)
+"""Kinds of files, by their names, that ``accelerate launch --config_file`` may be given all the same."""
+ANSWERS = re.compile(r"(?m)\A(?:#.*\n|---\n|\s*\n|\w+:.*\n)*compute_environment:\s")
+"""How the answers of ``accelerate config`` begin, whatever their file is called."""
 MAX_CHARACTERS = 500_000
 """Larger texts are data that only mention a precision (vocabularies, chat logs); YAML of this size takes seconds."""
 MAX_KEYS = 1_000
@@ -99,6 +104,12 @@ def config_files(
     for kind in kinds:
         for document in project.documents(kind, words):
             yield from opened(project, document) if not is_record(document.path) else ()
+    for kind in MISNAMED if FileKind.YAML in kinds else ():
+        for document in project.documents(kind, ("compute_environment",)) if kind not in kinds else ():
+            yield from opened(project, document) if any(word in document.text for word in words) else ()
+    for document in project.documents(FileKind.YAML, ("program:",)) if kinds and FileKind.YAML not in kinds else ():
+        if FileKind.SHELL in kinds and any(word in document.text for word in words):
+            yield from (item for item in opened(project, document) if isinstance(item.text, ReadOnly))
     for document in project.documents(FileKind.NOTEBOOK, words):
         yield from _notebook_lines(document)
     for document in project.python_documents(words, MODULES) if FileKind.SHELL in kinds else ():
@@ -115,7 +126,7 @@ def opened(project: Project, document: Document) -> tuple[ConfigFile, ...]:
 
 
 def _open(document: Document) -> tuple[ConfigFile, ...] | str:
-    kind = kind_of(document.path)
+    kind = "yaml" if document.kind in MISNAMED and ANSWERS.search(document.text) else kind_of(document.path)
     if kind is None or (document.path.endswith(".conf") and not document.text.lstrip().startswith("{")):
         return ()  # files of this ending hold anything
     if len(document.text) > MAX_CHARACTERS:
@@ -135,6 +146,7 @@ def _commands_in_yaml(document: Document, config: ConfigText) -> Iterator[Config
             text = open_within(command.text, command.start, command.end, "shell")
         except ConfigUnreadable:
             continue
+        text = ReadOnly(text) if command.is_laid_over else text
         yield ConfigFile(document, text, document.path, "shell", (command.start, command.end, True), number)
 
 

@@ -14,6 +14,7 @@ from ...python.trace import Domain, Trace
 from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.dtypes import Constant
+from .launch_flags import other_word, truth_of
 from .links import HERE, LITERALS, MAX_PLACES, sources
 from .setting_reads import is_of_settings, read_of
 from .shown_lines import shown_sources
@@ -70,12 +71,35 @@ NUMERALS: Domain[Source] = Domain(
 
 
 def truths(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Source, ...]:
-    """The `sources` of a switch; numbers (``--amp 1``) are truth values, where all that is known are such."""
-    plain = sources(project, module, node)
-    found = sources(project, module, node, NUMERALS)
+    """The `sources` of a switch; numbers (``--amp 1``) are truth values, where all that is known are such.
+
+    So is a word that is given for an entry of a configuration: ``train.amp=True``.
+    """
+    plain = tuple(_as_word(item) for item in sources(project, module, node))
+    found = [item for item in sources(project, module, node, NUMERALS) if not _is_shown(project, item)]
     if any(isinstance(item.value, bool) for item in plain) or not {as_number(item.value) for item in found} <= {0, 1}:
         return plain
     return tuple(replace(item, value=item.value in (1, "1"), respelling=partial(_as_digit, item)) for item in found)
+
+
+def _is_shown(project: Project, source: Source) -> bool:
+    """Whether a read-me says it: of switches that is told apart."""
+    document = project.document(source.path)
+    return document is not None and document.kind is FileKind.TEXT
+
+
+def _as_word(source: Source) -> Source:
+    is_given = source.entry is not None and source.entry.kind == "override" and isinstance(source.value, str)
+    if not is_given or str(source.value).lower() not in ("true", "false"):
+        return source
+    return replace(source, value=truth_of(source.value), respelling=partial(_other_word, source))
+
+
+def _other_word(source: Source, value: Constant) -> Edit:
+    word = str(source.value) if truth_of(source.value) is value else other_word(str(source.value))
+    if source.config is None or source.entry is None or word is None:
+        raise EditRefused(f"{source.key} is no truth value")
+    return source.config.edit(source.config.text.set(source.entry, word))
 
 
 def _as_digit(source: Source, value: Constant) -> Edit:

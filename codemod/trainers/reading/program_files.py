@@ -6,7 +6,9 @@ import ast
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
+from ...formats.shell_launchers import FILE_OF_LAUNCHER
 from ...formats.text import CommandLine
 from ...purpose.files import CONFIG_ENDINGS
 from ...python.names import ModuleNames
@@ -43,6 +45,14 @@ def words_of_script(command: CommandLine) -> tuple[str, ...]:
     """The words behind the script: those before it are its launcher's."""
     words = command.words
     return words[words.index(command.script) + 1 :] if command.script in words else words
+
+
+def configs_named(words: Iterable[str]) -> Iterator[str]:
+    """The configurations that a command line names: by their endings, or with the launcher's option for its own."""
+    for before, word in pairwise(("", *words)):
+        flag, _, value = word.rpartition("=")
+        if word.endswith(CONFIG_ENDINGS) or (flag or before) in FILE_OF_LAUNCHER:
+            yield value
 
 
 def file_named(project: Project, near: str, word: str) -> str | None:

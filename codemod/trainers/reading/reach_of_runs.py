@@ -13,7 +13,7 @@ from ...python.scopes import last_name
 from ...source.facts import memo
 from ...source.project import Project
 from ...torch.tables.layers import IN_FLOAT16
-from .run_code import is_used
+from .run_code import is_of_script_only, is_used
 from .runs import all_runs_of
 
 
@@ -23,6 +23,8 @@ def may_use(project: Project, script: str, module: ModuleNames, node: ast.expr) 
     """
     if is_used(project, script, module.path, node.lineno):
         return True
+    if is_of_script_only(project, script, module.path, node.lineno):
+        return False
     starts = {run.modules[0] for run in all_runs_of(project) if module.path in run.modules}
     named = any(is_used(project, start, module.path, node.lineno) for start in sorted(starts))
     return not named and is_reached(project, module, node)

@@ -15,11 +15,16 @@ from ..parsers.programs import is_main_guard
 from .scopes import CodeOrigin, Scope
 
 
+def is_of_script_only(project: Project, script: str, path: str, row: int) -> bool:
+    """Whether a place runs only where its module is the script, which is another one: ``if __name__ == ...``."""
+    return path != script and any(first <= row <= last for first, last in project.memo(_rows_of_scripts, path))
+
+
 def is_used(project: Project, script: str, path: str, row: int) -> bool:
     """Whether the code at ``path`` and ``row`` is that of ``script``, or used by it; true where that is not known."""
     if path == script:
         return True
-    if any(first <= row <= last for first, last in project.memo(_rows_of_scripts, path)):
+    if is_of_script_only(project, script, path, row):
         return False
     spans = project.memo(_used_rows, script)
     row = project.memo(_rows_of_holders, path).get(row, row)

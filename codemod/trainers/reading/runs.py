@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ...formats.text import CommandLine
 from ...model import Place, Span
-from ...purpose.files import CONFIG_ENDINGS, purpose_of
+from ...purpose.files import purpose_of
 from ...purpose.training import training_modules
 from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
@@ -26,7 +26,7 @@ from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
 from .handed import Launch, handed_in, is_left_out
 from .picked_calls import is_picked_by_word
-from .program_files import LAUNCHING, file_in_code, file_named, files_named, script_of
+from .program_files import LAUNCHING, configs_named, file_in_code, file_named, files_named, script_of
 from .programs_started import built_by_name, candidates, is_program, modules_of, rows_of_main, uses_step_of
 from .run_code import is_switched_off, is_used
 from .run_files import (
@@ -184,8 +184,7 @@ class _Resolver:
                 yield scope
 
     def _files_of(self, path: str, words: Iterable[str]) -> list[str]:
-        named = [word.rpartition("=")[2] for word in words if word.endswith(CONFIG_ENDINGS)]
-        found = dict.fromkeys(item for word in named for item in files_named(self._project, path, word))
+        found = dict.fromkeys(item for word in configs_named(words) for item in files_named(self._project, path, word))
         return [item for item in found if item != path]
 
     def _found(self, near: str, word: str) -> str | None:

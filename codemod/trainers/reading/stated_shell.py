@@ -16,6 +16,7 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS
 from .configs import ConfigFile, config_files
+from .launch_flags import truth_of
 from .loaded_files import loaders_of
 from .parsed_files import interface_of_line
 from .program_files import script_of
@@ -84,7 +85,7 @@ def assigned_to(config: ConfigFile, word: str) -> Iterator[Entry]:
 def _own_flags(project: Project, config: ConfigFile) -> Iterator[Declaration]:
     """Flags of launch lines that the project's own program defines, or may define: ``train.py --precision bf16``."""
     for flag in config.text.entries:
-        value = "true" if flag.value is None else str(flag.value)
+        value = "true" if flag.value is None else _as_truth(flag.name, str(flag.value))
         if flag.kind != "flag" or flag.call is None or not speaks(flag.name) or not _states(flag, value):
             continue
         command = config.text.commands[flag.call]
@@ -163,6 +164,12 @@ def _sections(config: ConfigFile) -> frozenset[str]:
 def _names_read_by(project: Project, path: str) -> frozenset[str]:
     """The attributes and literal keys that a module, or what it imports, reads."""
     return frozenset(name for module in modules_of(project, path) for name in names_read(module))
+
+
+def _as_truth(name: str, value: str) -> str:
+    """What a flag is given; ``t`` and ``yes`` of a switch are the truth values that programs take them for."""
+    truth = truth_of(value) if is_switch(name) and not is_precision_word(value) else None
+    return value if truth is None else str(truth).lower()
 
 
 def _states(flag: Entry, value: str) -> bool:
