@@ -201,3 +201,30 @@ def test_a_run_that_is_left_is_no_clean_project(
     assert run.code == 1
     assert "No automatic edit in 2 files; nothing changed; 1 run left." in run.out + run.err
     assert "No precision mistakes" not in run.out + run.err
+
+
+def test_what_one_sweep_gives_counts_in_no_other_run(tmp_path: Path) -> None:
+    files = {**HYDRA, "on.yaml": f"{SWEEP}  training.use_amp:\n    value: True\n{NO_HYPHENS}"}
+    files |= {"off.yaml": f"{SWEEP}  lr:\n    value: 1\n{NO_HYPHENS}", "run.sh": "python train.py lr=2\n"}
+    assert regimes(tmp_path, files) == {"on.yaml": "fp16-mixed", "off.yaml": "fp32", "run.sh": "fp32"}
+
+
+@pytest.mark.parametrize("where", ["if args.new:\n    from first import train\nelse:\n    from second import train\n"])
+def test_a_function_that_tests_import_is_each_of_them(tmp_path: Path, where: str) -> None:
+    body = """
+        import torch
+
+        def train(args):
+            model = torch.nn.Linear(8, 2).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(10):
+                with torch.autocast("cuda", dtype=torch.bfloat16):
+                    loss = model(torch.randn(4, 8, device="cuda")).square().mean()
+                loss.backward()
+                optimizer.step()
+    """
+    start = 'import argparse\np = argparse.ArgumentParser()\np.add_argument("--new", action="store_true")\n'
+    files = {"train.py": f"{start}args = p.parse_args()\n{where}train(args)\n", "first.py": body, "second.py": body}
+    report, runs = moved(tmp_path, all_rules(), {**files, **REQUIRED}, "fp32")
+    assert paths_changed(report) == {"first.py", "second.py"}, runs
+    assert {path: run.state for path, run in runs.items()} == {"train.py": MoveState.MOVED}

@@ -48,9 +48,9 @@ def _parameters(config: ConfigText, form: str) -> Iterator[tuple[int, str]]:
     """What each parameter gives, and where it may stand; of several values one that switches 16 bits on."""
     found: dict[str, list[Entry]] = {}
     for entry in config.entries:
-        section, *name = entry.key
-        if section == "parameters" and len(name) > 1 and name[1] in ("value", "values") and entry.is_scalar:
-            found.setdefault(str(name[0]), []).append(entry)
+        section, *inner = entry.key
+        if section == "parameters" and len(inner) > 1 and inner[1] in ("value", "values") and entry.is_scalar:
+            found.setdefault(str(inner[0]), []).append(entry)
     for name, values in found.items():
         entry = next((item for item in values if HALF.fullmatch(str(item.value))), values[0])
         word = ARGUMENTS[form].format(name, str(entry.value))

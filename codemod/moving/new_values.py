@@ -34,8 +34,8 @@ REGIONS = ("autocast", "custom_fwd")
 
 def misses(project: Project, after: Project, old: Run | None, new: Run | None, target: Target) -> Iterator[Place]:
     """The places in the code of a run that the new values come to, and that are not made for them."""
-    known = _Values(project, old, target).found() if old is not None and old.modules else {}
     found = _Values(after, new, target).found() if new is not None and new.modules else {}
+    known = _Values(project, old, target).found() if found and old is not None and old.modules else {}
     yield from (place for said, place in found.items() if said not in known)
 
 
@@ -102,7 +102,7 @@ class _Values:
             name = last_name(call.func)
             given = [item.value for item in call.keywords if item.arg in LOAD_KEYS and name not in REGIONS]
             given += call.args if name == "to" else []
-            for node in (item for item in given if not isinstance(item, ast.Constant)):
+            for node in (item for item in given if "device" not in ast.unparse(item)):
                 for scenario in scenarios_of(self.project, module, node) if told else ():
                     dtype = as_dtype(scenario.value)
                     if not isinstance(dtype, Dtype) or dtype not in told:

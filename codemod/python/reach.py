@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from ..source.child_fields import within
 from ..source.project import Project
 from ..source.slim_nodes import is_read
-from .names import Binding, ModuleNames, attribute_chain, definition_of, root_name
+from .names import Binding, ModuleNames, attribute_chain, definition_named, definition_of, root_name
 
 MAX_PARTS, MAX_MODULES = 300, 40
 """How many definitions are followed, in how many files, before the rest is left out: the nearest come first."""
@@ -127,10 +127,14 @@ def _defined(
 ) -> Iterator[tuple[ModuleNames, ast.AST]]:
     if isinstance(node, ast.Name):
         yield from ((module, found) for found in _nodes(bindings))
-    defined = definition_of(project, module, node)
-    if defined is not None:
-        other, name = defined
-        yield from ((other, found) for found in _nodes(other.module_scope.lookup(name)))
+    imported = {item.qualified for item in bindings if item.kind == "import" and item.qualified}
+    inner = (attribute_chain(node) or [])[1:]
+    others = [".".join((name, *inner)) for name in sorted(imported)] if len(imported) > 1 else []
+    named = (definition_named(project, name, module.path) for name in others)  # each in an arm of its own
+    for defined in dict.fromkeys((definition_of(project, module, node), *named)):
+        if defined is not None:
+            other, name = defined
+            yield from ((other, found) for found in _nodes(other.module_scope.lookup(name)))
 
 
 def _nodes(bindings: Iterable[Binding]) -> Iterator[ast.AST]:

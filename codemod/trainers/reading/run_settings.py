@@ -46,6 +46,8 @@ def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declarat
     modules = frozenset(run.modules)
     for path, items in code.items():
         fed = [item for item in items if item.feeds] if path != launch and path not in modules else []
+        lines = project.memo(_lines_of, path) if fed else ()  # of other runs: a sweep in YAML
+        fed = [item for item in fed if not any(row <= item.span.row for row, _ in lines)]
         if fed and _loads(project, run, modules, path):
             words = words_of_script(run.command) if run.command is not None else ()
             fed = [item for item in fed if counts_in(project, run.modules, words, path, item.key)]
