@@ -83,6 +83,13 @@ def _refused(
     """A report for each check that lets the present value through and stops at the new one."""
     passed = _parameters(project, modules, names)
     for module in modules:
+        for node in module.of_type(ast.Subscript):
+            table = _table_at(module, node) if _last(node.slice) in names and node.slice not in seen else None
+            told = _meant(table.keys) if table is not None else []
+            if dtypes[0] in told and dtypes[1] not in told and None not in told:
+                seen.add(node.slice)
+                message = f"{ast.unparse(node)} has no entry for {dtypes[1].name}; the target is {project.target}"
+                yield Move(module.path, module.document.span(node), message)
         raising = [(item.test, False) for item in module.of_type(ast.If) if isinstance(item.body[0], ast.Raise)]
         asserted = [(item.test, True) for item in module.of_type(ast.Assert)]
         for test, goes_on in (*raising, *asserted):
@@ -139,6 +146,13 @@ def _meant(words: Sequence[ast.expr | None]) -> list[object]:
     """The dtypes that words name; ``"32-true"`` and ``"no"`` are float32."""
     told = [as_dtype(item.value) if isinstance(item, ast.Constant) else None for item in words]  # type: ignore[arg-type]
     return [FP32 if isinstance(item, str) and item.startswith(SINGLE) else item for item in told]
+
+
+def _table_at(module: ModuleNames, node: ast.Subscript) -> ast.Dict | None:
+    """The dictionary that is written out under a name and is asked here."""
+    bound = module.scope_of(node.value).lookup(node.value.id) if isinstance(node.value, ast.Name) else []
+    value = bound[0].value if len(bound) == 1 else node.value
+    return value if isinstance(value, ast.Dict) else None
 
 
 # --- choices ----------------------------------------------------------------------------------------------------------
