@@ -31,6 +31,7 @@ from .pairs import UNKNOWN, only_own
 from .remarks import told_beside
 from .spelled import renamed_files, spelled_in_texts
 from .still_says import as_edited, loose_entries, other_regions, still_saying
+from .unaccounted import not_known
 from .verifying import MOVE, Verdict, changed, modules_and_built, said, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
@@ -235,9 +236,10 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
         return replace(row, after=target.regime, state=MoveState.MOVED)
     if not row.is_left and row.state not in (MoveState.MOVED, MoveState.UNSTATED):
         return row
-    net = still_saying(after, each.pair, target, *modules_and_built(project, run), is_left=row.is_left)
+    code = modules_and_built(project, run)
+    net = (still_saying if row.is_left else not_known)(after, each.pair, target, *code)
     if row.state is MoveState.MOVED:
-        modules = modules_and_built(project, run)[0]
+        modules = code[0]
         besides = [*asks_for_hardware(after, target, modules), *spelled_in_texts(after, each.pair, target, modules)]
         besides += renamed_files(project, after, each.pair, modules)
         net = (*besides, *net)

@@ -13,21 +13,18 @@ from ..model import Place
 from ..outcome import Declaration, Target
 from ..purpose.files import purpose_of
 from ..python.names import ModuleNames, names_of
-from ..python.paths import guards, name_parts
 from ..source.project import Project
 from ..torch.api import WEIGHT_CASTS
 from ..torch.autocast import autocasts_in, dtype_scenarios
 from ..torch.dtypes import HALVES, Dtype
 from ..trainers.reading.documented import DOCUMENTED
 from ..trainers.reading.launch_flags import truth_of
-from ..trainers.reading.left_open import ELSEWHERE
 from ..trainers.reading.reach_of_runs import may_use
-from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.scopes import AUTO
-from ..trainers.reading.stated_casts import PARTS, WIDENED
+from ..trainers.reading.stated_casts import WIDENED
 from ..trainers.reading.stated_words import dtype_of as written_dtype
-from ..trainers.reading.stated_words import is_switch, speaks, text_of
-from .left_behind import CODE, SECTION, TRUTH, dtype_of, named_by, other_halves, section_dtype
+from ..trainers.reading.stated_words import is_switch, text_of
+from .left_behind import CODE, SECTION, dtype_of, named_by, other_halves, section_dtype
 from .pairs import Pair
 
 WORDS = ("float16", "bfloat16", "half", "autocast")
@@ -42,29 +39,25 @@ MAX_PLACES = 10
 
 
 def still_saying(
-    after: Project, pair: Pair, target: Target, modules: Sequence[str], built: Collection[str] = (), *, is_left: bool
+    after: Project, pair: Pair, target: Target, modules: Sequence[str], built: Collection[str] = ()
 ) -> tuple[Place, ...]:
-    """The places of a run, in its new texts, that name the 16-bit type that it was to leave.
+    """The places of a run that is left to the user, in its new texts, that name the 16-bit type that it was to leave.
 
-    Of a run that is left to the user also what a switch of it brings about: that has to change with the switch.
-    ``built`` are modules that it imports by their names.
+    Also what a switch of it brings about: that has to change with the switch. ``built`` are modules that it imports by
+    their names.
     """
     others = other_halves(target)
-    named = {dtype.name for dtype in others}
-    conditions = {entry.declaration.condition for entry in pair.entries if entry.declaration.role == "compute"}
-    switches = frozenset(item.removeprefix(ENABLED) for item in conditions if item.startswith(ENABLED))
-    found = list(_in_code(after, named, modules, built, None if is_left else switches)) if others else []
+    found = list(_in_code(after, {dtype.name for dtype in others}, modules, built)) if others else []
     known: dict[tuple[str, int], Place | None] = {}
     for entry in pair.entries:
         item = entry.declaration
         if item.role == DOCUMENTED or (item.role == "constant" and " " in item.value):
             continue  # a choice: the code tells whether it is taken
-        is_told = named_by(item) in others and entry.status != "overridden" and not _is_explained(item, is_left)
+        is_told = named_by(item) in others and entry.status != "overridden" and not _is_explained(item)
         known[item.path, item.span.row] = _told(item) if is_told else known.get((item.path, item.span.row))
     places = {**{(place.path, place.span.row): place for place in found}, **known}
     kept = (place for place in places.values() if place is not None and not purpose_of(place.path).is_left_alone)
-    told = [*kept, *(() if is_left else shown_to_users(pair, target))]
-    return tuple(sorted(told, key=lambda place: (place.path, place.span)))[:MAX_PLACES]
+    return tuple(sorted(kept, key=lambda place: (place.path, place.span)))[:MAX_PLACES]
 
 
 def shown_to_users(pair: Pair, target: Target) -> Iterator[Place]:
@@ -115,16 +108,9 @@ def _names_one(item: Declaration, others: Collection[Dtype]) -> bool:
     return dtype_of(item) in others or (is_filled and section_dtype(item) in others)
 
 
-def _is_explained(item: Declaration, is_left: bool) -> bool:
-    is_section = item.key.endswith(SECTION)
-    is_passed = is_section and item.path.endswith(CODE) and item.value.lower() not in (*TRUTH, ELSEWHERE)
-    return (
-        (item.condition not in ("", PARTS) and not is_left)
-        or item.condition == WIDENED
-        or item.role in EXPLAINED
-        or (" " in item.value and not is_section)
-        or (is_passed and not is_left)
-    )
+def _is_explained(item: Declaration) -> bool:
+    is_choice = " " in item.value and not item.key.endswith(SECTION)
+    return item.condition == WIDENED or item.role in EXPLAINED or is_choice
 
 
 def _told(item: Declaration) -> Place:
@@ -133,13 +119,7 @@ def _told(item: Declaration) -> Place:
     return Place(item.path, item.span, f"still says {said}: {item.said}")
 
 
-def _in_code(
-    project: Project,
-    named: Collection[str],
-    paths: Sequence[str],
-    built: Collection[str],
-    switches: Collection[str] | None,
-) -> Iterator[Place]:
+def _in_code(project: Project, named: Collection[str], paths: Sequence[str], built: Collection[str]) -> Iterator[Place]:
     """What stands in code that a run uses; a function that names both 16-bit types chooses between them."""
     documents = (item for item in project.python_documents(WORDS, ("torch",)) if item.path in {*paths, *built})
     for module in (names_of(project, document) for document in documents):
@@ -148,9 +128,9 @@ def _in_code(
         spoken = {node: name for node, name in _dtypes_of(module).items() if name in HALF}
         chosen = {_block(module, node) for node, name in spoken.items() if name not in named}
         for node, name in spoken.items():
-            is_told = name in named and _block(module, node) not in chosen and _states(module, node, switches)
+            is_told = name in named and _block(module, node) not in chosen and _states(module, node)
             if is_told and (module.path in built or may_use(project, paths[0], module, node)):
-                yield module.place(node, f"still says {name}: {_around(module, node)}")
+                yield module.place(node, f"still says {name}: {around(module, node)}")
 
 
 def _by_default(project: Project, module: ModuleNames, named: Collection[str]) -> Iterator[Place]:
@@ -159,7 +139,7 @@ def _by_default(project: Project, module: ModuleNames, named: Collection[str]) -
         values = [item.value for item in dtype_scenarios(project, region)] if region.dtype_node is None else []
         other = next((item.name for item in values if isinstance(item, Dtype) and item.name in named), None)
         if other is not None and not region.switched_off:
-            yield module.place(region.node, f"still says {other}: {_around(module, region.node)}")
+            yield module.place(region.node, f"still says {other}: {around(module, region.node)}")
 
 
 def _dtypes_of(module: ModuleNames) -> Mapping[ast.expr, str]:
@@ -175,27 +155,10 @@ def _dtypes_of(module: ModuleNames) -> Mapping[ast.expr, str]:
     return found
 
 
-def _states(module: ModuleNames, node: ast.expr, switches: Collection[str] | None) -> bool:
-    """Whether a dtype is asked for: no entry of a collection, in no branch of a choice.
-
-    Except where the choice is that of a switch which the run has on; ``switches`` are None for what a person looks at.
-    What a setting has to be equal to, beside no other dtype, is asked for as well; what a tensor has to be is not.
-    """
-    parent = module.parents.get(node)
-    if isinstance(parent, ast.IfExp):
-        return switches is not None and parent.body is node and ast.unparse(parent.test) in switches
-    if isinstance(parent, ast.Compare) and switches is not None:
-        asked = parent.left
-        return (
-            isinstance(asked, ast.Name | ast.Attribute | ast.Subscript)
-            and node is not asked
-            and isinstance(parent.ops[0], ast.Eq | ast.Is)
-            and not ast.unparse(asked).endswith(".dtype")
-        )
-    if isinstance(parent, ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Dict | ast.Attribute):
-        return False
-    tests = (guard.test for guard in guards(module, node) if any(map(speaks, name_parts(guard.test))))
-    return switches is None or all(ast.unparse(test) in switches for test in tests)
+def _states(module: ModuleNames, node: ast.expr) -> bool:
+    """Whether a dtype is asked for: no entry of a collection, in no branch of a choice, and no test of one."""
+    among = ast.IfExp | ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Dict | ast.Attribute
+    return not isinstance(module.parents.get(node), among)
 
 
 def _block(module: ModuleNames, node: ast.expr) -> ast.AST:
@@ -207,7 +170,7 @@ def _block(module: ModuleNames, node: ast.expr) -> ast.AST:
     return above[-2] if len(above) > 1 else node
 
 
-def _around(module: ModuleNames, node: ast.expr) -> str:
+def around(module: ModuleNames, node: ast.expr) -> str:
     """The call that a dtype stands in, or the dtype alone."""
     calls = (item for item in (node, *module.ancestors(node)) if isinstance(item, ast.Call | ast.stmt))
     call = next(calls, None)

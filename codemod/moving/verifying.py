@@ -26,11 +26,12 @@ from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, is_left_open, may_stay_open, off_target
 from .float16_weights import float16_weights
 from .handed_on import loads_from, written_by
-from .left_behind import CODE, idle_scalers, is_cast_for_nobody, left_behind, scalers_left_on
+from .left_behind import idle_scalers, left_behind, scalers_left_on
 from .new_values import misses
 from .pairs import Pair, at_default, pairs_of
 from .scaler_reads import old_switches, scaler_reads
-from .still_says import as_edited, shown_to_users, still_saying
+from .still_says import shown_to_users
+from .unaccounted import unaccounted
 
 MOVE = "PF001"
 OVERFLOWS = "PF604"
@@ -68,7 +69,7 @@ class Verdict:
     changed: tuple[Place, ...] = ()
     """What was moved in its code although mixed precision stays off in it."""
     doubts: tuple[Place, ...] = ()
-    """What still names the other 16-bit dtype, and nobody explains: its edits need ``--unsafe-fixes``."""
+    """What may decide its precision, and nothing accounts for: its edits need ``--unsafe-fixes``."""
 
 
 def verdicts(
@@ -152,26 +153,14 @@ def _judged(
 
 
 def _not_followed(project: Project, after: Project, pair: Pair, target: Target) -> list[Place]:
-    """What in the code of a run still names the other 16-bit dtype, and nobody explains."""
-    net = still_saying(after, pair, target, *modules_and_built(project, pair.before), is_left=False)
-    own = _own_flags(pair)
-    edited = as_edited(project, after, net)
-    edited = (place for place in edited if not is_cast_for_nobody(after, place.path, place.span))
-    found = [place for place in edited if place.path.endswith(CODE) or (place.path, place.span.row) in own]
+    """What a run is not known to be at the target with: what nothing accounts for, and what its users type."""
+    found = list(unaccounted(after, pair, target, *modules_and_built(project, pair.before)))
     run = run_of(after, pair.after or pair.before)
     found += shown_to_users(pair, target) if run is not None and run.command is None else ()
     before, is_left = pair.before.regime, target.regime not in ("fp16-mixed", pair.before.regime)
     modules = modules_of_run(project, pair.before)
     found += old_switches(after, modules, pair.before, compute_dtype(target.regime))
     return [*found, *scaler_reads(after, modules, before)] if is_left else found
-
-
-def _own_flags(pair: Pair) -> set[tuple[str, int]]:
-    """Where a launch line gives flags that the program itself defines, and that nothing follows."""
-    items = pair.declared
-    options = {item.key.replace("-", "_") for item in items if item.role == "option"}
-    flags = (item for item in items if item.role == "flag" and item.key.lstrip("-").replace("-", "_") in options)
-    return {(item.path, item.span.row) for item in flags}
 
 
 def _stays_off(pair: Pair) -> bool:

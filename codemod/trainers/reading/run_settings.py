@@ -48,7 +48,7 @@ def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declarat
         fed = [item for item in items if item.feeds] if path != launch and path not in modules else []
         lines = project.memo(_lines_of, path) if fed else ()  # of other runs: a sweep in YAML
         fed = [item for item in fed if not any(row <= item.span.row for row, _ in lines)]
-        if fed and _loads(project, run, modules, path):
+        if fed and loads_file(project, run, path):
             words = words_of_script(run.command) if run.command is not None else ()
             fed = [item for item in fed if counts_in(project, run.modules, words, path, item.key)]
             is_named = _names(project, run, path) or not is_passed_only(project, path)
@@ -177,12 +177,12 @@ def _lines_of(project: Project, path: str) -> list[tuple[int, CommandLine]]:
     return sorted(lines, key=lambda line: line[0])
 
 
-def _loads(project: Project, run: Run, modules: frozenset[str], path: str) -> bool:
+def loads_file(project: Project, run: Run, path: str) -> bool:
     """Whether the run's command line names the file, or its code does.
 
     What only command lines name is read by those runs, and by programs that are a part of one that is passed it.
     """
-    loaders = loaders_of(project, path)
+    loaders, modules = loaders_of(project, path), frozenset(run.modules)
     if loaders.isdisjoint(modules):
         return False
     if _names(project, run, path):

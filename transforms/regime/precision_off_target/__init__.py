@@ -43,6 +43,9 @@ Or a test of precision decides whether the code around a region is called (`Mixe
 sets the option around it, evaluation in between casts with `half()`, a script tests the variable that is passed
 (`case "$PREC" in`), or a read-me starts the file with `--fp16`.
 
+Or something in the code or the files that the run uses may decide its precision, and nothing accounts for it
+(`setattr(args, "fp16", True)`, `exec("... .half()")`, a base class `HalfModule` of another package).
+
 Or a variable names the file on a launch line (`recipes/${task}.yaml`); the line asks for quantized weights
 (`--bits 4`); or weights that are 16 bits wide become float32, which takes twice the memory (`precision="bf16-true"` to
 `bf16-mixed`, `torch_dtype: bfloat16` to float32). A model that is cast for DeepSpeed (`model.half()`) is cast to the
