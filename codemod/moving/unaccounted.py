@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
+from ..flow.contexts import OWN_METHODS
 from ..half.weighed_ledger import run_of
 from ..model import Place
 from ..outcome import Target
@@ -206,7 +207,12 @@ def _is_called(module: ModuleNames, node: ast.expr) -> bool:
 
 
 def _is_of_others(project: Project, module: ModuleNames, node: ast.expr, name: str) -> bool:
-    """Whether a name is code of another package: imported from there, or a method that no class here has."""
+    """Whether a name is code of another package: imported from there, or a method that no class here has.
+
+    Not a region that a trainer opens by its own setting, which the ledger follows.
+    """
+    if isinstance(node, ast.Attribute) and name in OWN_METHODS:
+        return not isinstance(module.parents.get(node), ast.Call) or (module.qualified(node) or "").startswith("torch.")
     if module.qualified(node) is not None:
         return definition_of(project, module, node) is None
     return isinstance(node, ast.Attribute) and _is_called(module, node) and not _is_defined(project, name)
@@ -269,7 +275,7 @@ def _decides_nothing(module: ModuleNames, node: ast.expr) -> bool:
     for above in module.ancestors(node) if not _is_called(module, node) else ():
         if isinstance(above, ast.Compare) and child is node and isinstance(module.parents.get(above), ast.If):
             return not _is_for_it_alone(module, above, node)
-        if isinstance(above, ast.Compare | ast.Raise | ast.Assert | ast.ExceptHandler):
+        if isinstance(above, ast.Compare | ast.MatchValue | ast.Raise | ast.Assert | ast.ExceptHandler):
             return True
         if isinstance(above, ast.JoinedStr):
             return "--" not in ast.unparse(above)
