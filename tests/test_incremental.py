@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -83,6 +85,91 @@ def test_after_random_edits_a_check_says_what_a_cold_one_says(
         asked.clear()
         assert runs.warm(*words) == runs.cold(*words)
         assert len(asked) < whole
+
+
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+CHANGES = (
+    "body", "signature", "add", "remove", "rename", "up", "down", "decorator", "base", "constant", "import", "comment",
+)  # fmt: skip
+
+
+def change(path: Path, chance: random.Random) -> None:
+    """An edit of one definition of a file."""
+    lines = path.read_text().splitlines(keepends=True)
+    try:
+        parts = [item for item in ast.parse("".join(lines)).body if isinstance(item, DEFINITIONS)]
+    except SyntaxError:
+        return
+    kind, at = chance.choice(CHANGES), chance.randrange(len(parts) or 1)
+    if kind in ("add", "constant", "import", "comment") or not parts:
+        text = {
+            "constant": "import torch\nDTYPE = torch.float16\n",
+            "import": "from torch import float16 as dtype\n",
+            "comment": "# more\n\n",
+        }.get(kind, f"def added_{len(lines)}(value):\n    return value.float()\n\n\n")
+        before = [start_of(item) for item in parts] + [len(lines)]
+        lines.insert(chance.choice(before), text)
+        path.write_text("".join(lines))
+        return
+    item = parts[at]
+    start, end, head = start_of(item), item.end_lineno or 0, item.lineno - 1
+    part = lines[start:end]
+    if kind == "remove":
+        part = []
+    elif kind in ("up", "down"):
+        other = parts[at - 1 if kind == "up" else (at + 1) % len(parts)]
+        first, second = sorted([(start, end), (start_of(other), other.end_lineno or 0)])
+        if first != second:
+            moved = [*lines[second[0] : second[1]], *lines[first[1] : second[0]], *lines[first[0] : first[1]]]
+            lines[first[0] : second[1]] = moved
+        path.write_text("".join(lines))
+        return
+    elif kind == "rename":
+        part = [line.replace(item.name, item.name + "_new") for line in part]
+    elif kind == "decorator":
+        part.insert(head - start, "@torch.no_grad()\n")
+    elif kind == "base":
+        part[head - start] = re.sub(r"\(.*\):", ":", part[head - start])
+    elif kind == "signature":
+        part = [re.sub(r"def (\w+)\((self, )?", r"def \1(\2more=None, ", line) for line in part]
+    else:
+        old, new = chance.choice(SWAPPED)
+        part = [line.replace(old, new) for line in part] + [f"{part[-1][: indent(part[-1])]}done = 1\n"]
+    lines[start:end] = part
+    path.write_text("".join(lines))
+
+
+def start_of(item: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
+    return min([item.lineno, *(each.lineno for each in item.decorator_list)]) - 1
+
+
+def indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+@pytest.fixture
+def wide_tree(tmp_path: Path) -> Path:
+    """Cases in which files go through others."""
+    several = [case for case in sorted(RULES.glob("*/*")) if len(list(case.rglob("*.py"))) > 2]
+    for case in several[::15]:
+        shutil.copytree(case, tmp_path / "wide" / f"{case.parent.name}-{case.name}".replace("-", "_"))
+    return tmp_path / "wide"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_after_edits_of_definitions_a_check_says_what_a_cold_one_says(
+    runs: CachedRuns,  # noqa: F811
+    wide_tree: Path,
+    seed: int,
+) -> None:
+    chance = random.Random(seed)
+    files = sorted(wide_tree.rglob("*.py"))
+    words = ("check", "--output-format", "json", wide_tree)
+    runs.warm(*words)
+    for _ in range(3):
+        for path in chance.sample(files, max(len(files) // 8, 1)):
+            change(path, chance)
+        assert runs.warm(*words) == runs.cold(*words)
 
 
 def test_what_was_silenced_or_left_out_is_told_again(runs: CachedRuns, tree: Path) -> None:  # noqa: F811

@@ -172,7 +172,7 @@ def is_set_outside_constructor(project: Project, found: ProjectClass, name: str)
 
     To cast a module is the same, where no module holds it: then only the constructor says what its weights are.
     """
-    setters = project.memo(_set_outside_constructors, found.module).get((found.scope, name), ())
+    setters = found.module.of_parts(_set_outside_constructors).get((found.scope, name), ())
     return any(
         not is_idle_setter(project, found.module, found.scope, *setter)
         and not (casts_part(found.module, setter[1]) and is_torch_module(project, found))
@@ -182,7 +182,7 @@ def is_set_outside_constructor(project: Project, found: ProjectClass, name: str)
 
 def set_later(analysis: FlowAnalysis, found: ProjectClass) -> dict[str, Value]:
     """What attributes hold to which a method that sets things up gives their only value."""
-    setters = analysis.project.memo(_set_outside_constructors, found.module)
+    setters = found.module.of_parts(_set_outside_constructors)
     values = {
         name: _set_up(analysis, found, name, each) for (owner, name), each in setters.items() if owner is found.scope
     }
@@ -224,7 +224,7 @@ def _is_constructor(function: ast.AST) -> bool:
 
 
 def _set_outside_constructors(
-    _project: Project, module: ModuleNames
+    module: ModuleNames,
 ) -> dict[tuple[Scope, str], list[tuple[ast.AST, ast.AST]]]:
     """For each class of a file and attribute, the methods that give it a value, constructors aside, and where."""
     found: dict[tuple[Scope, str], list[tuple[ast.AST, ast.AST]]] = {}
@@ -291,8 +291,11 @@ def is_idle_setter(project: Project, module: ModuleNames, owner: Scope, method: 
     given = isinstance(value, ast.Name) and value.id in {item.arg for item in parameters_of(method)}
     if not given and not _is_plain_module(project, module, owner):
         return False
-    here = module.document.text
-    return not any(word in here for word in _mentions(method.name)) and not project.memo(_is_mentioned, method.name)
+    return not project.fact(_is_mentioned_in, module.path, method.name) and not project.memo(_is_mentioned, method.name)
+
+
+def _is_mentioned_in(project: Project, path: str, name: str) -> bool:
+    return project.says(path, lambda text: any(word in text for word in _mentions(name)))
 
 
 def _is_mentioned(project: Project, name: str) -> bool:

@@ -21,8 +21,13 @@ UNDECORATED = AutocastState(Autocasting.MAYBE)
 
 @memo
 def autocasts_by_node(project: Project, module: ModuleNames) -> dict[ast.AST, Autocast]:
-    found = autocasts_in(project, module) if "autocast" in module.document.text else ()
+    """The autocasts of a file; no other part of it has one if its text does not hold the word."""
+    found = autocasts_in(project, module) if module.of_parts(_speaks_of_autocast) else ()
     return {item.node: item for item in found}
+
+
+def _speaks_of_autocast(module: ModuleNames) -> bool:
+    return "autocast" in module.document.text
 
 
 @fact
@@ -89,7 +94,7 @@ def opened(project: Project, autocast: Autocast) -> AutocastState:
 
 def decorated(project: Project, module: ModuleNames, function: ast.FunctionDef | ast.AsyncFunctionDef) -> AutocastState:
     """The state at the start of a function: a decorator may open a region; a caller may have."""
-    index = autocasts_by_node(project, module)
+    index = autocasts_by_node(project, module) if function.decorator_list else {}
     for decorator in function.decorator_list:
         if decorator in index:
             return opened(project, index[decorator])

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..python.names import ModuleNames
+from ..python.names import ModuleNames, modules_at
 from ..python.paths import Guard
 from ..python.settings_objects import may_hold_settings
 from ..source.child_fields import within
@@ -45,8 +45,14 @@ def _lasts(project: Project, asked: tuple[ModuleNames, ast.expr]) -> bool:
 
 def _stays(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute) -> bool:
     if isinstance(node, ast.Attribute):
-        return not module.attribute_stores.get(node.attr) and may_hold_settings(project, module, node.value)
+        stored = project.fact(_stored, module.path)
+        return node.attr not in stored and may_hold_settings(project, module, node.value)
     return len(module.bindings_of(node)) == 1
+
+
+def _stored(project: Project, path: str) -> frozenset[str]:
+    """The names of the attributes in which a file stores something."""
+    return frozenset(name for module in modules_at(project, (path,)) for name in module.attribute_stores)
 
 
 def under(names: dict[str, Value], facts_of: Callable[[], Facts]) -> dict[str, Value]:

@@ -10,6 +10,7 @@ from ..python.bindings import default_of
 from ..python.names import FunctionNode, ModuleNames, positional
 from ..python.scopes import text_of
 from ..source.project import Project
+from ..source.slices import place_in_file
 from ..torch.half_words import weights_can_be_half
 from ..torch.tables.libraries import MODEL_PARAMETERS
 from .classes import LibraryModel, ProjectClass
@@ -74,8 +75,8 @@ def _annotation(_project: Project, parameter: ast.arg) -> str:
 
 
 def parameter_symbol(function: FunctionNode, name: str) -> str:
-    """The key of "the dtype of this function's parameter"."""
-    return f"parameter {name} of {function.name}:{function.lineno}"
+    """The key of "the dtype of this function's parameter": the same wherever the code around it stands in its file."""
+    return f"parameter {name} of {function.name}:{place_in_file(function)}"
 
 
 def _symbol(frame: Frame, function: FunctionNode, parameter: ast.arg) -> Atom:
@@ -88,10 +89,10 @@ def _symbol(frame: Frame, function: FunctionNode, parameter: ast.arg) -> Atom:
 
 def _tensors(frame: Frame, function: FunctionNode) -> set[str]:
     """The names that the function treats as tensors (``x.shape``, ``x.view(...)``)."""
-    return frame.project.memo(_tensor_names, frame.module).get(function, set())
+    return frame.module.of_parts(_tensor_names).get(function, set())
 
 
-def _tensor_names(_project: Project, module: ModuleNames) -> dict[ast.AST, set[str]]:
+def _tensor_names(module: ModuleNames) -> dict[ast.AST, set[str]]:
     """Names whose attributes tell that they hold tensors, per function."""
     found: dict[ast.AST, set[str]] = {}
     for attribute in TENSOR_ATTRIBUTES:

@@ -72,7 +72,7 @@ def _named_in(
 
 
 def _classes_among(project: Project, module: ModuleNames, nodes: list[ast.AST]) -> dict[ProjectClass, None]:
-    can_be_class, tables = project.memo(_names_of_classes, module)
+    can_be_class, tables = module.of_parts(_names_of_classes)
     found: dict[ProjectClass, None] = {}
     for item in _reads(nodes):
         root = root_name(item)
@@ -85,7 +85,7 @@ def _classes_among(project: Project, module: ModuleNames, nodes: list[ast.AST]) 
     return found
 
 
-def _names_of_classes(_project: Project, module: ModuleNames) -> tuple[frozenset[str], dict[str, list[ast.Dict]]]:
+def _names_of_classes(module: ModuleNames) -> tuple[frozenset[str], dict[str, list[ast.Dict]]]:
     """The names that stand for a class, or what holds one, somewhere in a file, and its tables by their name."""
     can_be_class = frozenset(item.name for item in module.all_bindings if item.kind == "class" or _is_of_project(item))
     tables: dict[str, list[ast.Dict]] = {}

@@ -35,7 +35,7 @@ def handed_out(frame: Frame, node: ast.expr) -> Value:
 def _of_table(frame: Frame, name: ast.Name, key: ast.expr | None) -> Value:
     """``ATTENTION_CLASSES[config.kind]``: one of the classes that a dictionary of the file holds for what is asked."""
     bindings = frame.module.scope_of(name).lookup(name.id)
-    table = bindings[0].value if len(bindings) == 1 and bindings[0].scope is frame.module.module_scope else None
+    table = bindings[0].value if len(bindings) == 1 and frame.module.is_of_module(bindings[0].scope) else None
     if not isinstance(table, ast.Dict) or not table.values:
         return UNKNOWN_VALUE
     if all(_is_activation(frame, item) for item in table.values):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ..python.functions import class_of, method_of
-from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, last_name, modules_with
+from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, last_name, modules_at, modules_with
 from ..source.facts import fact, memo
 from ..source.project import Project
 from ..torch.api import NARROWING
@@ -85,7 +85,14 @@ def _is_model(frame: Frame, node: ast.expr) -> bool:
 
 def _has(frame: Frame, chain: list[str], method: str) -> bool:
     """``x.eval()``, ``x.parameters()``: what only modules have."""
-    return any(attribute_chain(node.value) == chain for node in frame.module.attribute_loads.get(method, []))
+    return ".".join((*chain, method)) in frame.project.fact(_read_of_modules, frame.module.path)
+
+
+def _read_of_modules(project: Project, path: str) -> frozenset[str]:
+    """The chains in a file that end with what only modules have."""
+    tables = [module.attribute_loads for module in modules_at(project, (path,))]
+    loads = (node for table in tables for method in MODULE_METHODS for node in table.get(method, []))
+    return frozenset(".".join(chain) for node in loads if (chain := attribute_chain(node)) is not None)
 
 
 @memo

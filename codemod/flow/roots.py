@@ -60,6 +60,13 @@ def _given(project: Project, asked: tuple[ModuleNames, int]) -> frozenset[Holder
     return known | {holder for holder, target in called if _gives(project, target, hops - 1)}
 
 
+def _given_at(project: Project, path: str, hops: str) -> frozenset[str]:
+    """The same by the names of the functions: it rests on no more of what they say than it depends on."""
+    modules = modules_at(project, (path,))
+    found = ((module, holder) for module in modules for holder in project.memo(_given, (module, int(hops))))
+    return frozenset(module.addresses[holder] for module, holder in found if holder is not None)
+
+
 def followed_modules(project: Project, among: Container[str] | None = None) -> Iterator[ModuleNames]:
     """The modules that import torch among those that are checked, outside of tests and documentation."""
     paths = (path for path in project.fact(_followed) if project.is_checked(path) and (among is None or path in among))
@@ -225,7 +232,7 @@ def _gives(project: Project, target: FunctionTarget, hops: int) -> bool:
 
 def _gives_at(project: Project, asked: tuple[str, FunctionTarget, int]) -> bool:
     _, target, hops = asked
-    if target.node not in project.memo(_given, (target.module, hops)):
+    if target.module.addresses[target.node] not in project.fact(_given_at, target.module.path, str(hops)):
         return False
     makers = (Made.FACTORY, Made.CAST, Made.MODULE)
     given = flow_of(project).function(target.module, target.node).returned

@@ -1,21 +1,22 @@
 """Marks of what facts say: two runs in which a fact has the same mark were told the same.
 
-A part of a file is marked by the file's content and where it stands there, so whatever is said of a file that has
-been changed since has another mark.
+A part of a file is marked by what stands around it at the top of the file, and by all that can be reached from there,
+so that whatever is said of a part that has been changed since has another mark.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from hashlib import blake2b
 from types import FunctionType
 
 from ..python.names import ModuleNames, Scope
+from ..source.child_fields import within
 from ..source.documents import Document
-from ..source.slim_nodes import nodes_of
+from ..source.slices import tops_of
 from ..trainers.reading.configs import ConfigFile
 
 
@@ -26,9 +27,9 @@ class _Unmarked(Exception):
 class Marks:
     """Marks values of one run."""
 
-    def __init__(self, contents: Mapping[str, str]) -> None:
-        """``contents`` are digests of the files."""
-        self._contents = contents
+    def __init__(self, contents: Mapping[str, str], digest: Callable[[str, str], str]) -> None:
+        """``contents`` are digests of the files; ``digest`` gives that of the slice of a name in a file."""
+        self._contents, self._digest = contents, digest
         self._known: dict[int, tuple[bytes, object]] = {}
         """Marks by identity, and what keeps the identity."""
         self._places: dict[int, dict[int, int]] = {}
@@ -53,9 +54,10 @@ class Marks:
             return self._of_node(value)
         if isinstance(value, Scope):
             return b"scope " + self._mark(value.node)
-        if isinstance(value, ModuleNames | Document):
-            path = value.document.path if isinstance(value, ModuleNames) else value.path
-            return type(value).__name__.encode() + self._of_file(path)
+        if isinstance(value, ModuleNames):  # who looks into it notes what he looks at
+            return f"module {value.document.path}".encode("utf-8", "backslashreplace")
+        if isinstance(value, Document):
+            return b"document " + self._of_file(value.path)
         if isinstance(value, ConfigFile):
             parts = (value.name, value.kind, value.within, value.number)
             return b"config " + self._of_file(value.document.path) + self._mark(parts)
@@ -81,15 +83,19 @@ class Marks:
         return f"{path} {content}".encode("utf-8", "backslashreplace")
 
     def _of_node(self, node: ast.AST) -> bytes:
-        top: ast.AST = node
+        statement = top = node
         while (above := getattr(top, "parent", None)) is not None:
-            top = above
-        if not isinstance(top, ast.Module):
+            statement, top = top, above
+        path = getattr(top, "file", None)
+        if not isinstance(top, ast.Module) or not path:
             raise _Unmarked
-        places = self._places.get(id(top))
+        if node is top:
+            return b"all of " + self._of_file(path)
+        places = self._places.get(id(statement))
         if places is None:
-            places = self._places[id(top)] = {id(each): at for at, each in enumerate(nodes_of(top))}
+            places = self._places[id(statement)] = {id(each): at for at, each in enumerate(within(statement))}
         at = places.get(id(node))
         if at is None:
             raise _Unmarked
-        return b"%d of %s" % (at, self._of_file(getattr(top, "file", None)))
+        name, number = tops_of(top)[statement]
+        return f"{at} of {number} {name} {path} {self._digest(path, name)}".encode("utf-8", "backslashreplace")

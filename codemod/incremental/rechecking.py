@@ -18,9 +18,10 @@ from ..cache import kept
 from ..cache.states import State, changed_ns, is_still, state_of
 from ..model import Finding, Rule
 from ..outcome import Skipped
-from ..source.looks import FACT, FILE, PARSED, QUESTION, SKIPPED
+from ..source.looks import DEFINED, FACT, FILE, PARSED, QUESTION, SKIPPED
 from ..source.project import Project
 from ..source.question import Question
+from ..source.slices import Slices
 from .marks import Marks
 from .record import Leaf, Record, from_plain, to_plain
 from .values import Unkept, Values
@@ -40,7 +41,8 @@ class Rechecking:
     def __init__(self, project: Project, key: str, known: Record | None, states: dict[str, State], started: int):
         self._project, self._key, self._known, self._started = project, key, known, started
         self._now = Record(states)
-        self._marks = Marks({path: state[1] for path, state in states.items()})
+        self._slices: dict[str, Slices | None] = {}
+        self._marks = Marks({path: state[1] for path, state in states.items()}, self._digest)
         self._changed_facts: dict[Leaf, bool] = {}
         self._held: dict[int, bool] = {}
         self._values = Values(project)
@@ -75,10 +77,16 @@ class Rechecking:
     # --- what has changed ---------------------------------------------------------------------------------------------
 
     def _changed_bits(self, known: Record) -> int:
-        """The files that were edited, and the questions that these answer otherwise than before."""
+        """The files and parts of files that were edited, and the questions that these answer otherwise than before."""
         looks, changed = self._project.looks, 0
         for path in self._edited:
             changed |= looks.bit(FILE, path)
+        edited = set(self._edited)
+        for leaf, digest in known.parts.items():
+            if leaf[1] not in edited or digest == self._digest(*leaf[1:]):
+                self._now.parts[leaf] = digest
+            else:
+                changed |= looks.bit(*leaf)
         part = self._project.only(self._edited)
         numbers = {path: number for number, path in enumerate(known.states)}
         for leaf, files in known.answers.items():
@@ -92,6 +100,16 @@ class Rechecking:
                 answers = answers | bit if path in now else answers & ~bit
             self._now.answers[leaf] = answers
         return changed
+
+    def _digest(self, path: str, name: str) -> str:
+        """What a name leads to in a file now; empty for a file that is no Python."""
+        if path not in self._slices:
+            before = self._project.looks.seen
+            document = self._project.document(path)
+            self._slices[path] = Slices(document) if document is not None and document.parses else None
+            self._project.looks.seen = before
+        slices = self._slices[path]
+        return slices.of(name) if slices is not None else ""
 
     def _holds(self, seen: int) -> bool:
         """Whether all that something rests on is as it was."""
@@ -181,11 +199,16 @@ class Rechecking:
                 answer = ask(part, [rule])[0]
                 if answer.failure:
                     return answer
-                rests[at] = looks.once(looks.seen)
+                rests[at] = looks.once(looks.seen | self._named_in(answer.findings))
                 findings = answer.findings
             now.findings[rule.code, path] = findings
             found += findings
         return RuleAnswer(tuple(found))
+
+    def _named_in(self, findings: tuple[Finding, ...]) -> int:
+        """The files that findings name: where something stands there changes with what is above it."""
+        looks, text = self._project.looks, repr(findings) if findings else ""
+        return sum(looks.bit(FILE, path) for path in self._project.paths if path in text) if text else 0
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
@@ -232,6 +255,8 @@ class Rechecking:
             if leaf[0] == QUESTION and leaf not in now.answers:
                 found = project.candidates(Question(leaf[1], leaf[2], leaf[3]))
                 now.answers[leaf] = sum(numbers[path] for path in found)
+            elif leaf[0] == DEFINED and leaf not in now.parts:
+                now.parts[leaf] = self._digest(*leaf[1:])
         now.leaves = list(looks.bits)
         try:
             kept.write(KIND, self._key, to_plain(now))
@@ -245,10 +270,11 @@ class Rechecking:
         for compute, key, value, seen in self._project.remembered():
             if (seen & files).bit_count() >= FEW_FILES or _is_of_path(key):
                 try:
-                    asked, said = self._values.key(key), self._values.plain(value)
+                    asked, seen = self._values.key(key), self._values.named(seen)
+                    said = self._values.plain(value)
                 except Unkept:
                     continue
-                told.setdefault(_named(compute), {})[asked] = (said, seen)
+                told.setdefault(_named(compute), {})[asked] = (said, self._values.named(seen))
         for name, each in self._known.told.items() if self._known is not None else ():
             now = told.setdefault(name, {})
             now.update({key: said for key, said in each.items() if key not in now and self._holds(said[1])})

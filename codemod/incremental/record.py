@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from importlib import import_module
@@ -16,7 +16,7 @@ from .. import model
 from ..cache.states import State
 from ..model import Applicability, Finding
 from ..source.documents import FileKind
-from ..source.looks import FACT, FILE, PARSED, QUESTION, SKIPPED
+from ..source.looks import DEFINED, FACT, FILE, PARSED, QUESTION, SKIPPED
 
 MAX_BYTES = 256_000_000
 """Of what is packed; the record of diffusers has some 30 million."""
@@ -42,6 +42,8 @@ class Record:
     """What was looked at, as `Looks` notes it."""
     answers: dict[Leaf, int] = field(default_factory=dict)
     """For a question the files that may answer it: file ``n`` is bit ``n``."""
+    parts: dict[Leaf, str] = field(default_factory=dict)
+    """For a part of a file the digest of its slice."""
     facts: dict[Leaf, tuple[int, str | None]] = field(default_factory=dict)
     """For a fact what it rests on, and the mark of what it says."""
     units: dict[str, list[int]] = field(default_factory=dict)
@@ -65,6 +67,7 @@ def to_plain(record: Record) -> object:
     leaves = [_plain_leaf(leaf, numbers) for leaf in record.leaves]
     at = {leaf: number for number, leaf in enumerate(record.leaves)}
     answers = [[at[leaf], f"{files:x}"] for leaf, files in record.answers.items()]
+    parts = [[at[leaf], digest] for leaf, digest in record.parts.items()]
     facts = [[at[leaf], number_of(seen), mark] for leaf, (seen, mark) in record.facts.items()]
     units = [[code, [number_of(seen) for seen in each]] for code, each in record.units.items()]
     found = [
@@ -78,19 +81,21 @@ def to_plain(record: Record) -> object:
     ]
     regime = None if record.regime is None else [record.regime[0], number_of(record.regime[1])]
     paths = [[path, *state] for path, state in record.states.items()]
-    return [paths, leaves, answers, facts, units, found, regime, _packed([told, [f"{seen:x}" for seen in sets]])]
+    return [paths, leaves, answers, parts, facts, units, found, regime, _packed(told, sets)]
 
 
 def from_plain(value: Any) -> Record:
     """The record that plain values stand for; raises ValueError, TypeError, KeyError or the like for anything else."""
-    listed, leaves, answers, facts, units, found, regime, packed = value
-    told, sets = _unpacked(packed)
+    listed, leaves, answers, parts, facts, units, found, regime, packed = value
+    kept, *sets = _unpacked(packed)
+    told = json.loads(kept)
     states: dict[str, State] = {path: (told, held, fresh) for path, told, held, fresh in listed}
     if not all(isinstance(each, str) for state in states.values() for each in state[:2]):
         raise TypeError(listed)
     paths, seen = list(states), [int(each, 16) for each in sets]
     record = Record(states, [_leaf(each, paths) for each in leaves])
     record.answers = {record.leaves[at]: int(files, 16) for at, files in answers}
+    record.parts = {record.leaves[at]: digest for at, digest in parts}
     record.facts = {record.leaves[at]: (seen[number], mark) for at, number, mark in facts}
     record.units = {code: [seen[number] for number in each] for code, each in units}
     if any(len(each) != len(paths) for each in record.units.values()):
@@ -105,24 +110,27 @@ def from_plain(value: Any) -> Record:
     return record
 
 
-def _packed(value: object) -> str:
-    """Plain values that take a tenth of the space so: most sets are alike."""
-    return b64encode(zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)).decode()
+def _packed(told: object, sets: Iterable[int]) -> str:
+    """Plain values, and a set in each further line, in a tenth of the space: most sets are alike."""
+    packing = zlib.compressobj(1)
+    parts = [packing.compress(json.dumps(told, separators=(",", ":")).encode())]
+    parts += [packing.compress(b"\n%x" % seen) for seen in sets]
+    return b64encode(b"".join([*parts, packing.flush()])).decode()
 
 
-def _unpacked(text: str) -> Any:
+def _unpacked(text: str) -> list[bytes]:
     opened = zlib.decompressobj()
     data = opened.decompress(b64decode(text), MAX_BYTES)
     if not opened.eof:
         raise ValueError("too large")
-    return json.loads(data)
+    return data.split(b"\n")
 
 
 def _plain_leaf(leaf: Leaf, numbers: dict[str, int]) -> list[object]:
     kind = leaf[0]
     if kind in (FILE, PARSED):
         return [kind, numbers[leaf[1]]]
-    if kind == SKIPPED:
+    if kind in (SKIPPED, DEFINED):
         return [kind, numbers[leaf[1]], leaf[2]]
     if kind == QUESTION:
         return [kind, [each.value for each in leaf[1]], leaf[2], leaf[3]]
@@ -133,7 +141,7 @@ def _leaf(value: Sequence[Any], paths: list[str]) -> Leaf:
     kind, *rest = value
     if kind in (FILE, PARSED):
         return (kind, paths[rest[0]])
-    if kind == SKIPPED:
+    if kind in (SKIPPED, DEFINED):
         return (kind, paths[rest[0]], str(rest[1]))
     if kind == QUESTION:
         kinds, words, also = rest

@@ -1,12 +1,13 @@
 """Answers as plain values and back, where they are made of parts of files and of data.
 
-A part of a file is told by its class and place, and found again in the same text. What counts by its identity is not
-kept: two who ask would no longer mean the same.
+A part of a file is told by its class and its place in a statement at the top of the file, and found again while
+that says the same. What counts by its identity is not kept: two who ask would no longer mean the same.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
@@ -15,14 +16,19 @@ from ..flow.classes import ProjectClass
 from ..python.callers import Callers, CallSite
 from ..python.functions import FunctionTarget
 from ..python.names import Binding, ModuleNames, Scope, names_of
+from ..source.child_fields import within
 from ..source.documents import Document
+from ..source.looks import DEFINED, FILE
 from ..source.project import Project
+from ..source.slices import first_row, tops_of
 from ..source.slim_nodes import ORIGINAL
 
 MAX_PARTS = 2_000
 """Of one answer."""
 _OBJECTS: dict[str, Any] = {kind.__name__: kind for kind in (FunctionTarget, CallSite, Callers, ProjectClass)}
 """Classes of which nobody asks whether two are the same object."""
+_PLACE = re.compile(r"\.\w+:\d")
+"""A file and a row in a text."""
 _SEQUENCES: dict[type, str] = {tuple: "tuple", list: "list", set: "set", frozenset: "frozenset"}
 _MAKERS: dict[str, Callable[[Any], Any]] = {name: kind for kind, name in _SEQUENCES.items()}
 
@@ -36,25 +42,46 @@ class Values:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._places: dict[tuple[str, str], dict[tuple[int, ...], ast.AST | None]] = {}
+        self._places: dict[tuple[str, str, int], dict[tuple[object, ...], ast.AST | None]] = {}
         self._left = 0
+        self._names: set[tuple[str, str, str]] = set()
+        self._modules: set[str] = set()
 
     # --- to plain values ----------------------------------------------------------------------------------------------
 
     def plain(self, value: object) -> object:
         """Plain values for an answer; raises `Unkept`."""
         self._left = MAX_PARTS
+        self._names.clear()
+        self._modules.clear()
         return self._plain(value)
 
     def key(self, value: object) -> str:
-        """A string for what is asked about; raises `Unkept`."""
-        return repr(self.plain(value))
+        """A string for what is asked about; raises `Unkept`.
+
+        Who is asked about a file, and about no part of it, may look at any.
+        """
+        found = repr(self.plain(value))
+        parts = {path for _, path, _ in self._names}
+        self._names.update((FILE, path, "") for path in self._modules - parts)
+        return found
+
+    def named(self, seen: int) -> int:
+        """What rests on ``seen`` and on what the latest plain values named."""
+        looks = self._project.looks
+        for kind, path, name in sorted(self._names, key=lambda each: each[0] != FILE):
+            whole = looks.bit(FILE, path)
+            if not seen & whole:
+                seen |= whole if kind == FILE else looks.bit(DEFINED, path, name)
+        return seen
 
     def _plain(self, value: object) -> object:
         self._left -= 1
         if self._left < 0:
             raise Unkept
         if value is None or type(value) in (bool, int, float, str):
+            if type(value) is str and _PLACE.search(value):  # rows change with what stands above
+                raise Unkept
             return value
         kind = _SEQUENCES.get(type(value))
         if kind is not None:
@@ -66,23 +93,45 @@ class Values:
 
     def _plain_object(self, value: object) -> object:
         if isinstance(value, ast.AST):
-            return _place(value)
+            return self._place(value)
         if isinstance(value, ModuleNames):
-            return ["module", value.document.path]
+            self._modules.add(value.path)
+            return ["module", value.path]
         if isinstance(value, Document):
+            self._names.add((FILE, value.path, ""))
             return ["document", value.path]
         if isinstance(value, Scope):
-            return ["scope", _place(value.node)]
+            return ["scope", self._place(value.node)]
         if isinstance(value, Binding):
             beside = value.scope.bindings.get(value.name, [])
             at = next((at for at, each in enumerate(beside) if each is value), None)
             if at is None:
                 raise Unkept
-            return ["binding", _place(value.scope.node), value.name, at]
+            scope = value.scope
+            if scope.parent is None and (path := getattr(scope.node, "file", None)):
+                self._names.add((DEFINED, path, value.name))
+                return ["binding", ["node", path, "Module"], value.name, at]
+            return ["binding", self._place(scope.node), value.name, at]
         if type(value) not in _OBJECTS.values():
             raise Unkept
         made: Any = value
         return ["object", type(made).__name__, *(self._plain(getattr(made, each.name)) for each in fields(made))]
+
+    def _place(self, node: ast.AST) -> list[object]:
+        statement = top = node
+        while (above := getattr(top, "parent", None)) is not None:
+            if isinstance(above, ast.JoinedStr):  # before Python 3.12 several may have one place there
+                raise Unkept
+            statement, top = top, above
+        path = getattr(top, "file", None)
+        if not isinstance(top, ast.Module) or path is None:
+            raise Unkept
+        if node is top:
+            self._names.add((FILE, path, ""))
+            return ["node", path, "Module"]
+        name, at = tops_of(top)[statement]
+        self._names.add((DEFINED, path, name))
+        return ["node", path, ORIGINAL[type(node)].__name__, name, at, *_position(node, first_row(statement))]
 
     # --- and back -----------------------------------------------------------------------------------------------------
 
@@ -125,36 +174,30 @@ class Values:
     def _scope(self, place: Any) -> Scope:
         return self._module(place[1]).scopes[self._value(place)]
 
-    def _node(self, path: str, kind: str, *place: int) -> ast.AST:
+    def _node(self, path: str, kind: str, name: str = "", at: int = 0, *place: int) -> ast.AST:
         module = self._module(path)
         if kind == "Module":
-            return module.tree
-        places = self._places.get((path, kind))
+            return module.document.part
+        places = self._places.get((path, name, at))
         if places is None:
-            places = self._places[path, kind] = {}
-            for each in module.of_type(getattr(ast, kind)):
-                there = _position(each)
-                places[there] = None if there in places else each
-        found = places[place]
+            places = self._places[path, name, at] = {}
+            tops = tops_of(module.document.part)
+            (top,) = (each for each in tops if tops[each] == (name, at))
+            row = first_row(top)
+            for each in within(top):
+                if hasattr(each, "lineno"):
+                    stands = (ORIGINAL[type(each)].__name__, *_position(each, row))
+                    places[stands] = None if stands in places else each
+        there = (kind, *place)
+        found = places[there]
         if found is None:
             raise Unkept
         return found
 
 
-def _place(node: ast.AST) -> list[object]:
-    top = node
-    while (above := getattr(top, "parent", None)) is not None:
-        if isinstance(above, ast.JoinedStr):  # before Python 3.12 several may have one place there
-            raise Unkept
-        top = above
-    path = getattr(top, "file", None)
-    if path is None:
-        raise Unkept
-    return ["node", path, ORIGINAL[type(node)].__name__, *(() if node is top else _position(node))]
-
-
-def _position(node: Any) -> tuple[int, int, int, int]:
+def _position(node: Any, row: int) -> tuple[int, int, int, int]:
+    """Where a node stands, as counted from a row."""
     try:
-        return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+        return node.lineno - row, node.col_offset, node.end_lineno - row, node.end_col_offset
     except AttributeError:
         raise Unkept from None

@@ -85,7 +85,7 @@ def _finds(
 
 def _holds(project: Project, other: ModuleNames, module: ModuleNames, name: str) -> bool:
     """Whether a module has a name of another one (or of its own), by its imports."""
-    bindings = other.module_scope.bindings.get(name, ())
+    bindings = other.defined(name)
     if other is module or any(item.kind == "import" for item in bindings):
         return bool(bindings)
     return any(project.python_path(item, other.path) == module.path for item in other.star_imports)

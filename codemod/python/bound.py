@@ -36,7 +36,7 @@ def is_bound_at(module: ModuleNames, name: str, node: ast.AST) -> bool:
 
 def _is_too_early(module: ModuleNames, bindings: Sequence[Binding], node: ast.AST) -> bool:
     """Whether the module itself calls the function around ``node`` before it gives the name its value."""
-    if bindings[0].scope is not module.module_scope or module.scope_of(node).function is module.module_scope:
+    if not module.is_of_module(bindings[0].scope) or module.is_of_module(module.scope_of(node).function):
         return False
     if any(item.kind in ("import", "function", "class") for item in bindings):
         return False

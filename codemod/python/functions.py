@@ -20,7 +20,6 @@ from .names import (
     modules_with,
     parameters_of,
     positional,
-    root_name,
 )
 from .scopes import is_none
 
@@ -199,7 +198,7 @@ def _imported_function(project: Project, module: ModuleNames, func: ast.expr) ->
     if found is None:
         return None
     other, name = found
-    for binding in other.module_scope.lookup(name):
+    for binding in other.defined(name):
         if isinstance(binding.node, ast.FunctionDef | ast.AsyncFunctionDef):
             return FunctionTarget(other, binding.node, bound=False)
         if isinstance(binding.node, ast.ClassDef):
@@ -238,8 +237,7 @@ def bases_of(owner: Scope | None) -> list[ast.expr]:
 
 def class_of(project: Project, module: ModuleNames, node: ast.expr) -> tuple[ModuleNames, Scope] | None:
     """The project's class that an expression names, with its module; None for others."""
-    may_be_class = module.may_be_imported(node) or root_name(node) in module.class_names
-    chain = attribute_chain(node) if may_be_class else None
+    chain = attribute_chain(node) if module.may_be_class(node) else None
     if chain is None:
         return None
     key = (_class_named, module.scope_of(node), ".".join(chain))
@@ -257,7 +255,7 @@ def _class_named(
     if defined is None:
         return None
     other, name = defined
-    for binding in other.module_scope.lookup(name):
+    for binding in other.defined(name):
         if isinstance(binding.node, ast.ClassDef):
             return other, other.scopes[binding.node]
     return None

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from typing import Any, TypeVar
 
 from ..source.documents import Document
 from ..source.project import Project
-from ..source.slim_nodes import Parents, nodes_of
+from ..source.slim_nodes import Parents
 from .exits import before
-from .indexes import Indexed
+from .indexes import ByPart, Indexed, by_part, whole
 from .limits import MAX_ALIAS_HOPS
 from .module_walk import ModuleWalk
 from .scopes import (
@@ -30,6 +30,8 @@ from .scopes import (
     root_name,
     string_of,
 )
+
+T = TypeVar("T")
 
 __all__ = [
     "Binding",
@@ -59,23 +61,51 @@ class ModuleNames(Indexed):
 
     def __init__(self, document: Document) -> None:
         super().__init__(document)
-        self.tree = document.tree
-        walk = ModuleWalk(self.tree, document.path)
-        self.nodes, self.parents, self.scopes = nodes_of(self.tree), Parents(self.tree), walk.scopes
-        self.module_scope, self.star_imports = walk.module_scope, walk.star_imports
+        self._tree = tree = document.part
+        walk = ModuleWalk(tree, document.path)
+        self.parents, self.scopes = Parents(tree), ByPart(document, walk.scopes)
+        self._module_scope, self.star_imports = walk.module_scope, walk.star_imports
         self._scope_at = walk.scope_at
+        self._of_parts: dict[object, Any] = {}
 
-    @cached_property
+    @property
+    def tree(self) -> ast.Module:
+        """The whole module."""
+        return self.document.tree
+
+    @property
+    def module_scope(self) -> Scope:
+        """The scope of the module's own statements."""
+        self.document.note()
+        return self._module_scope
+
+    def of_parts(self, compute: Callable[[ModuleNames], T]) -> T:
+        """``compute(self)``, computed once: what is told of parts of the file, each by nothing but what it says."""
+        known = self._of_parts.get(compute, self)
+        if known is self:
+            known = self._of_parts[compute] = self.document.unnoted(lambda: compute(self))
+        return known  # type: ignore[no-any-return]
+
+    def defined(self, name: str) -> list[Binding]:
+        """What binds a name at the top of the module."""
+        self.document.note_defined(name)
+        return self._module_scope.lookup(name)
+
+    def is_of_module(self, scope: Scope) -> bool:
+        """Whether a scope is that of the module's own statements."""
+        return scope is self._module_scope
+
+    @whole
     def imported_packages(self) -> frozenset[str]:
         """The packages that the module's own scope imports something from."""
-        bindings = (item for group in self.module_scope.bindings.values() for item in group if item.kind == "import")
+        bindings = (item for group in self._module_scope.bindings.values() for item in group if item.kind == "import")
         return frozenset((item.qualified or "").partition(".")[0] for item in bindings)
 
     def scope_of(self, node: ast.AST) -> Scope:
         """The scope in which ``node`` is evaluated: that of what it is part of, unless it has its own."""
         known, above = self._scope_at, node
         while (found := known.get(above)) is None:
-            above = getattr(above, "parent", self.tree)
+            above = getattr(above, "parent", self._tree)
         return found
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
@@ -100,20 +130,24 @@ class ModuleNames(Indexed):
         """What binds names, in whichever scope."""
         return (item for scope in self.scopes.values() for group in scope.bindings.values() for item in group)
 
-    @cached_property
+    @whole
     def imports(self) -> tuple[Binding, ...]:
         """What imports bind, in whichever scope."""
         return tuple(item for item in self.all_bindings if item.kind == "import")
 
-    @cached_property
+    @by_part
     def _imported(self) -> frozenset[str]:
         """The names that an import binds anywhere in the module."""
         return frozenset(item.name for item in self.imports)
 
-    @cached_property
-    def class_names(self) -> frozenset[str]:
+    @by_part
+    def _class_names(self) -> frozenset[str]:
         """The names of all classes that the module defines, in whichever scope."""
         return frozenset(node.name for node in self.scopes if isinstance(node, ast.ClassDef))
+
+    def may_be_class(self, node: ast.AST) -> bool:
+        """Whether a chain begins with the name of a class that is defined or imported somewhere in the module."""
+        return self.may_be_imported(node) or root_name(node) in self._class_names
 
     def may_be_imported(self, node: ast.AST) -> bool:
         """Whether a chain begins with a name that some import binds: most do not, and nothing else is looked at."""
@@ -201,7 +235,7 @@ STAR_EXPORTS = {
 
 def names_of(project: Project, document: Document) -> ModuleNames:
     """The names of ``document``, computed once."""
-    return document.fact(ModuleNames)
+    return document.part_fact(ModuleNames)
 
 
 def modules_with(
@@ -246,7 +280,7 @@ def _defined(project: Project, qualified: str | None, importer: str) -> tuple[Mo
 def _definition(project: Project, asked: tuple[str, str]) -> tuple[ModuleNames, str] | None:
     qualified, importer = asked
     module_name, _, name = qualified.rpartition(".")
-    document = project.python_module(module_name, importer)
+    document = project.defining_module(module_name, importer, name)
     return (names_of(project, document), name) if document is not None else None
 
 
@@ -278,11 +312,11 @@ def _end_of_re_exports(project: Project, asked: tuple[str, str]) -> tuple[str, s
 
 def _through_project(project: Project, qualified: str, importer: str) -> tuple[str, str] | None:
     module_name, _, attribute = qualified.rpartition(".")
-    document = project.python_module(module_name, importer)
+    document = project.defining_module(module_name, importer, attribute)
     if document is None:
         return None
     other = names_of(project, document)
-    bindings = other.module_scope.lookup(attribute)
+    bindings = other.defined(attribute)
     if not bindings:
         return _through_star(project, other, attribute)
     imports = [binding.qualified for binding in bindings if binding.kind == "import" and binding.qualified]
@@ -311,6 +345,6 @@ def _through_star(
         other = names_of(project, document) if document is not None and document.path != path else None
         if other is None or other in asked:
             continue
-        if other.module_scope.lookup(attribute) or _through_star(project, other, attribute, (*asked, module)):
+        if other.defined(attribute) or _through_star(project, other, attribute, (*asked, module)):
             return f"{star}.{attribute}", path
     return None

@@ -97,7 +97,7 @@ def reached(project: Project, starts: Iterable[tuple[ModuleNames, ast.AST]]) -> 
 
 def _used(project: Project, asked: tuple[ModuleNames, ast.AST]) -> list[tuple[ModuleNames, ast.AST]]:
     module, part = asked
-    can_be_global = project.memo(_global_names, module)
+    can_be_global = module.of_parts(_global_names)
     found: list[tuple[ModuleNames, ast.AST]] = []
     seen: set[tuple[str, ...]] = set()
     for node in within(part):
@@ -113,13 +113,13 @@ def _used(project: Project, asked: tuple[ModuleNames, ast.AST]) -> list[tuple[Mo
     return found
 
 
-def _global_names(_project: Project, module: ModuleNames) -> frozenset[str]:
+def _global_names(module: ModuleNames) -> frozenset[str]:
     """The names that something binds for which `_may_be_global` holds."""
     return frozenset(item.name for item in module.all_bindings if _may_be_global(item, module))
 
 
 def _may_be_global(binding: Binding, module: ModuleNames) -> bool:
-    return binding.kind == "import" or binding.scope is module.module_scope
+    return binding.kind == "import" or module.is_of_module(binding.scope)
 
 
 def _defined(
@@ -134,7 +134,7 @@ def _defined(
     for defined in dict.fromkeys((definition_of(project, module, node), *named)):
         if defined is not None:
             other, name = defined
-            yield from ((other, found) for found in _nodes(other.module_scope.lookup(name)))
+            yield from ((other, found) for found in _nodes(other.defined(name)))
 
 
 def _nodes(bindings: Iterable[Binding]) -> Iterator[ast.AST]:

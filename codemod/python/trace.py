@@ -184,7 +184,7 @@ class Trace(Generic[V]):
         return self._unpacked(module, binding)
 
     def _defined(self, module: ModuleNames, node: ast.AST, found: tuple[ModuleNames, str] | None) -> Iterable[V]:
-        bindings = found[0].module_scope.lookup(found[1]) if found is not None else []
+        bindings = found[0].defined(found[1]) if found is not None else []
         return self._bound(found[0], bindings) if found is not None and bindings else self._gap(module, node)
 
     def _unpacked(self, module: ModuleNames, binding: Binding) -> Iterable[V]:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 
 from ..model import EditRefused, Span
 from .decoding import Unreadable, decode
+from .looks import FILE, Looks
 from .notebook_cells import Magic, Notebook, NotebookError, UnparsedCell
 from .parsing import Unparsable, parse_python
 
@@ -117,6 +118,8 @@ class Document:
         self._text = None if is_text and not is_narrow else decoded
         self._data = None if is_text and is_narrow else data  # what the other one gives back is not kept twice
         self._facts: dict[object, Any] = {}
+        self._looks: Looks | None = None
+        self._bit = 0
 
     def __repr__(self) -> str:
         return f"Document({self.path!r}, {self.kind.value})"
@@ -124,9 +127,40 @@ class Document:
     def _decode(self, data: bytes) -> tuple[bytes, str, str]:
         return decode(data, python=self.kind is FileKind.PYTHON, strict=self.kind is FileKind.NOTEBOOK)
 
+    # --- what is looked at --------------------------------------------------------------------------------------------
+
+    def watched(self, looks: Looks) -> Document:
+        """This document, with noted what is looked at of it."""
+        self._looks, self._bit = looks, looks.bit(FILE, self.path)
+        return self
+
+    def note(self) -> None:
+        """Note that any of this file may be looked at."""
+        if self._looks is not None:
+            self._looks.seen |= self._bit
+
+    def note_defined(self, name: str) -> None:
+        """Note that what a name is at the top of this file is looked at, and all that can be reached from there."""
+        if self._looks is not None:
+            self._looks.note_defined(self.path, name, self._bit)
+
+    def unnoted(self, compute: Callable[[], T]) -> T:
+        """What somebody finds who notes by himself what that rests on."""
+        looks = self._looks
+        if looks is None:
+            return compute()
+        before = looks.seen
+        try:
+            return compute()
+        finally:
+            looks.seen = before
+
+    # --- what it holds ------------------------------------------------------------------------------------------------
+
     @property
     def text(self) -> str:
         """The text of the file; of a notebook the virtual module."""
+        self.note()
         return cast(bytes, self._data).decode() if self._text is None else self._text
 
     @property
@@ -173,6 +207,12 @@ class Document:
     @property
     def tree(self) -> ast.Module:
         """The syntax tree, parsed once; raises `Unparsable`."""
+        self.note()
+        return self.part
+
+    @property
+    def part(self) -> ast.Module:
+        """The tree for who notes by himself which parts he looks at."""
         outcome = self._parsed
         if isinstance(outcome, ast.Module):
             return outcome
@@ -192,7 +232,7 @@ class Document:
         if self.kind not in (FileKind.PYTHON, FileKind.NOTEBOOK):
             return 0, f"a {self.kind.value} file has no Python syntax tree"
         try:
-            tree = parse_python(self.text)
+            tree = parse_python(self.unnoted(lambda: self.text))
             tree.file = self.path  # type: ignore[attr-defined]
             return tree
         except Unparsable as error:
@@ -200,9 +240,14 @@ class Document:
 
     def fact(self, compute: Callable[[Document], T]) -> T:
         """``compute(self)``, computed once for as long as this document lives."""
+        self.note()
+        return self.part_fact(compute)
+
+    def part_fact(self, compute: Callable[[Document], T]) -> T:
+        """The same for who notes by himself which parts he looks at."""
         known = self._facts.get(compute, self)  # no fact is the document itself
         if known is self:
-            known = self._facts[compute] = compute(self)
+            known = self._facts[compute] = self.unnoted(lambda: compute(self))
         return known  # type: ignore[no-any-return]
 
     # --- positions ----------------------------------------------------------------------------------------------------
@@ -219,10 +264,12 @@ class Document:
     @property
     def rows(self) -> int:
         """How many rows there are; an empty text has one."""
+        self.note()
         return len(self._starts)
 
     def line(self, row: int) -> str:
         """The text of a row without its newline; "" for a row that does not exist."""
+        self.note()
         if not 1 <= row <= len(self._starts):
             return ""
         start = self._starts[row - 1]
@@ -231,6 +278,7 @@ class Document:
 
     def offset(self, row: int, column: int) -> int:
         """The 0-based character offset of a 1-based row and column, kept within that row (or the text)."""
+        self.note()
         if row < 1:
             return 0
         if row > len(self._starts):
@@ -239,6 +287,7 @@ class Document:
 
     def position(self, offset: int) -> tuple[int, int]:
         """The 1-based (row, column) of a 0-based character offset, kept within the text."""
+        self.note()
         inside = min(max(offset, 0), len(self.text))
         row = bisect_right(self._starts, inside)
         return row, inside - self._starts[row - 1] + 1
@@ -248,6 +297,7 @@ class Document:
 
         A node without a place (a module, a context, arguments) gives the empty span at the start.
         """
+        self.note()
         row: int = getattr(node, "lineno", 1)
         column: int = getattr(node, "col_offset", 0)
         end_row: int = getattr(node, "end_lineno", None) or row

@@ -40,7 +40,10 @@ class Files(Remembering):
         """The document at ``path`` as it is on the disk, whatever texts have been replaced since."""
         self.looks.note(FILE, path)
         document = self._store.document(path)
-        return self._store.keep(document) if document is not None else None
+        return self._watched(self._store.keep(document)) if document is not None else None
+
+    def _watched(self, document: Document) -> Document:
+        return document.watched(self.looks) if self.looks.are_noted else document
 
     def documents(self, kind: FileKind, containing: Iterable[str] = ()) -> Iterator[Document]:
         """The readable documents of a kind, by path, that hold any of the words (letter case aside)."""
@@ -121,10 +124,18 @@ class Files(Remembering):
         """
         path = self.python_path(name, importer) if name else None
         document = self.document(path) if path else None
-        try:
-            return document if document is not None and document.tree else None
-        except Unparsable:
+        return document if document is not None and document.parses else None
+
+    def defining_module(self, module: str, importer: str, name: str) -> Document | None:
+        """The same for who looks there at what one name is, and at nothing else."""
+        path = self.python_path(module, importer) if module else None
+        before = self.looks.seen
+        document = self.document(path) if path else None
+        if document is None or not document.parses:
             return None
+        self.looks.seen = before
+        document.note_defined(name)
+        return document
 
     def _parses(self, document: Document) -> bool:
         """Whether a document parses; what does not, and cells left out, are recorded."""
@@ -147,7 +158,7 @@ class Files(Remembering):
                 self.looks.note(FILE, path)
                 if (question.words or question.also) and path not in self._replaced:
                     self._store.keep(document)
-                yield document
+                yield self._watched(document)
 
     def candidates(self, question: Question) -> Collection[str]:
         """The paths of all files that may answer a question, and of some that do not, in order."""

@@ -20,6 +20,8 @@ K = TypeVar("K", bound=Hashable)
 FILE, QUESTION, FACT, PARSED, SKIPPED = "file", "question", "fact", "parsed", "skipped"
 """What can be noted: a file's content, which files answer a question, a fact of the project; and, because a run tells
 of them, that a file was parsed and that one was left out."""
+DEFINED = "defined"
+"""What can be noted of a part of a file: what a name at its top leads to (`slices`)."""
 
 
 class Looks:
@@ -42,6 +44,11 @@ class Looks:
         """Note that something is looked at."""
         if self.are_noted:
             self.seen |= self.bit(*what)
+
+    def note_defined(self, path: str, name: str, whole: int) -> None:
+        """Note that what a name of a file leads to is looked at; ``whole`` is the bit of the file."""
+        if not self.seen & whole:
+            self.seen |= self.bit(DEFINED, path, name)
 
     def bit(self, *what: object) -> int:
         found = self.bits.get(what)

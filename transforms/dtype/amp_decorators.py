@@ -79,7 +79,7 @@ def _bindings(project: Project, module: ModuleNames, node: ast.expr) -> list[tup
     if defined is None:
         return []
     other, name = defined
-    return [(other, item) for item in other.module_scope.lookup(name) if item.kind == "assign"]
+    return [(other, item) for item in other.defined(name) if item.kind == "assign"]
 
 
 def _by_name(node: ast.expr) -> AmpDecorator | None:

@@ -142,7 +142,7 @@ def _executed(project: Project, asked: tuple[ModuleNames, str]) -> tuple[Source,
             if is_own and runs_one_of(project, near, entry.command, {module.path}):
                 found.append(entry_source(config, entry))
     for other in modules_at(project, python_files_passed(project, module.path)):
-        bindings = other.module_scope.bindings.get(name, ())
+        bindings = other.defined(name)
         values = (item.value for item in bindings if item.value is not None)
         found += filter(None, (literal_source("entry", other, value, name) for value in values))
     return tuple(found)

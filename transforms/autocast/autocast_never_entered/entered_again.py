@@ -120,7 +120,7 @@ def held_as(project: Project, module: ModuleNames, node: ast.expr) -> Held | Non
     bindings = module.scope_of(node).lookup(node.id)
     if [item.kind for item in bindings] == ["import"]:
         found = definition_named(project, bindings[0].qualified or "", module.document.path)
-        bindings = found[0].module_scope.lookup(found[1]) if found is not None else []
+        bindings = found[0].defined(found[1]) if found is not None else []
     return _held_by(bindings)
 
 
