@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..python.names import ModuleNames, modules_at
+from ..python.names import ModuleNames, names_of
 from ..python.paths import Guard
 from ..python.settings_objects import may_hold_settings
 from ..source.child_fields import within
@@ -52,7 +52,14 @@ def _stays(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute
 
 def _stored(project: Project, path: str) -> frozenset[str]:
     """The names of the attributes in which a file stores something."""
-    return frozenset(name for module in modules_at(project, (path,)) for name in module.attribute_stores)
+    module = module_of(project, path)
+    return frozenset(module.attribute_stores if module is not None else ())
+
+
+def module_of(project: Project, path: str) -> ModuleNames | None:
+    """The module of a file that somebody has; None where an edit has left none."""
+    document = project.document(path)
+    return names_of(project, document) if document is not None and document.parses else None
 
 
 def under(names: dict[str, Value], facts_of: Callable[[], Facts]) -> dict[str, Value]:

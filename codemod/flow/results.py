@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from ..python.functions import class_of, method_of
-from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, last_name, modules_at, modules_with
+from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, last_name, modules_with
 from ..source.facts import fact, memo
 from ..source.project import Project
 from ..torch.api import NARROWING
 from ..torch.dtypes import HALVES, Dtype
 from ..torch.tables.libraries import MODEL_WORDS, OUTPUT_ATTRIBUTES
 from .classes import ProjectClass
+from .facts import module_of
 from .frame import Autocasting, Frame
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Role, Source, Value, as_floating
 
@@ -90,8 +91,9 @@ def _has(frame: Frame, chain: list[str], method: str) -> bool:
 
 def _read_of_modules(project: Project, path: str) -> frozenset[str]:
     """The chains in a file that end with what only modules have."""
-    tables = [module.attribute_loads for module in modules_at(project, (path,))]
-    loads = (node for table in tables for method in MODULE_METHODS for node in table.get(method, []))
+    module = module_of(project, path)
+    table = module.attribute_loads if module is not None else {}
+    loads = (node for method in MODULE_METHODS for node in table.get(method, []))
     return frozenset(".".join(chain) for node in loads if (chain := attribute_chain(node)) is not None)
 
 

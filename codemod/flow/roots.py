@@ -22,6 +22,7 @@ from .analysis import FlowAnalysis, flow_of
 from .attributes import is_float32_table
 from .bases import is_super
 from .elements import holds_data
+from .facts import module_of
 from .lattice import Kind, Made, Value
 from .stored import stored_mask
 
@@ -62,9 +63,9 @@ def _given(project: Project, asked: tuple[ModuleNames, int]) -> frozenset[Holder
 
 def _given_at(project: Project, path: str, hops: str) -> frozenset[str]:
     """The same by the names of the functions: it rests on no more of what they say than it depends on."""
-    modules = modules_at(project, (path,))
-    found = ((module, holder) for module in modules for holder in project.memo(_given, (module, int(hops))))
-    return frozenset(module.addresses[holder] for module, holder in found if holder is not None)
+    module = module_of(project, path)
+    given = project.memo(_given, (module, int(hops))) if module is not None else ()
+    return frozenset(module.addresses[each] for each in given if module is not None and each is not None)
 
 
 def followed_modules(project: Project, among: Container[str] | None = None) -> Iterator[ModuleNames]:
