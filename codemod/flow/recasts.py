@@ -18,7 +18,7 @@ from ..python.functions import FunctionTarget
 from ..python.names import attribute_chain
 from ..python.scopes import text_of
 from ..source.slim_nodes import ORIGINAL
-from ..torch.api import SAME_MODULE
+from ..torch.api import SAME_MODULE, WALKS
 from ..torch.dtypes import FP32, HALVES
 from .classes import ProjectClass, attribute_value
 from .frame import Autocasting, Frame, Record, place_of
@@ -36,7 +36,6 @@ LOOKING = frozenset({
 })  # fmt: skip
 """Methods of models that change no dtype and replace no part."""
 CHANGING = ("data", "to", "float", "half", "bfloat16")
-WALKS = ("parameters", "named_parameters", "modules", "named_modules", "children", "named_children")
 
 
 # --- casts ------------------------------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@ import ast
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from ..python.arguments import receiver_of
 from ..python.glimpses import contexts_seen
 from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain
 from ..python.paths import LoopNode, exclusive, guards, loops, name_parts, parts_of
 from ..source.project import Project
+from ..torch.api import SAME_WEIGHTS, WALKS
 from ..torch.autocast import Autocast, autocasts_in, is_without_gradients, runs_without_gradients
 
 EVALUATION_NAMES = ("eval", "valid", "test", "infer", "predict", "sample", "generate")
@@ -196,10 +198,21 @@ def _keeps_none(module: ModuleNames, block: ast.With | ast.AsyncWith) -> bool:
 
 def only_measures(module: ModuleNames, optimizer: ast.Call) -> bool:
     """Whether a file saves nothing, and the function of the optimizer opens a profiler, or only counts steps on tensors
-    that it draws itself."""
+    that it draws itself. Loops that prepare models go over no data either."""
     holder = module.scope_of(optimizer).function
     called = {module.qualified(call.func) for call in module.calls if module.scope_of(call).function is holder}
-    iterated = [loop.iter for loop in module.of_type(ast.For) if module.scope_of(loop).function is holder]
-    counts = all(isinstance(item, ast.Call) and ast.unparse(item.func) == "range" for item in iterated)
+    looped = [loop for loop in module.of_type(ast.For) if module.scope_of(loop).function is holder]
+    counts = all(_counts(loop.iter) or _prepares(loop) for loop in looped)
     keeps = any(name in module.calls_by_name for name in KEEPING)
     return not keeps and bool(called & PROFILERS or (counts and called & DRAWN))
+
+
+def _counts(iterated: ast.expr) -> bool:
+    return isinstance(iterated, ast.Call) and ast.unparse(iterated.func) == "range"
+
+
+def _prepares(statement: ast.stmt) -> bool:
+    """``for p in reference.parameters(): ...``, ``for model in (reference, judge): model.eval()``."""
+    if isinstance(statement, ast.For):
+        return receiver_of(statement.iter, *WALKS) is not None or all(map(_prepares, statement.body))
+    return isinstance(statement, ast.Expr) and receiver_of(statement.value, *SAME_WEIGHTS) is not None

@@ -40,6 +40,8 @@ NARROWING = ("to", "type", "type_as", "half", "bfloat16")
 """Methods of tensors after which one can be 16-bit."""
 SAME_MODULE = (*SAME_WEIGHTS, *WEIGHT_CASTS, "type")
 """All that give back the module itself; tests/test_flow_layers.py calls them."""
+WALKS = ("parameters", "named_parameters", "modules", "named_modules", "children", "named_children")
+"""Methods that go through the parts of a model."""
 SAME_COMPUTATION = ("compile", "DistributedDataParallel", "DataParallel", "DDP", "convert_sync_batchnorm")
 """What torch wraps a model in that then computes as before, with the weights it had."""
 MODEL_WRAPPERS = (

@@ -18,7 +18,7 @@ from ...python.names import FunctionNode, ModuleNames, attribute_chain, last_nam
 from ...python.paths import function_of, guards, name_parts
 from ...python.scopes import is_off
 from ...source.project import Project
-from ...torch.api import LOAD_KEYS, LOADERS, SAME_MODULE, WEIGHT_CASTS
+from ...torch.api import LOAD_KEYS, LOADERS, SAME_MODULE, WALKS, WEIGHT_CASTS
 from ...torch.dtypes import BF16, FP16, FP32, Dtype
 from ...torch.weights import cast_dtype, given_for_dtype
 from .stated_words import says_half, shortened, speaks, stated_by, text_of, writes_dtype
@@ -45,8 +45,6 @@ WIDENED = "cast to float32 there"
 """The condition of the dtype of a load whose weights are float32 before anything uses them."""
 PARTS = "some parts of a model"
 """The condition of a cast in a loop over a model's parts that takes some of them: of the others it says nothing."""
-WALKS = ("parameters", "named_parameters", "modules", "named_modules", "children", "named_children")
-"""Methods that go through the parts of a model."""
 AFTERWARDS = "after the training"
 """The condition of the dtype of a load behind the call that trains."""
 ASIDE = (NOT_TRAINED, WIDENED, AFTERWARDS)
