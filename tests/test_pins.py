@@ -247,3 +247,41 @@ def test_an_environment_of_conda_under_any_name(tmp_path: Path, path: str) -> No
 def test_other_files_that_name_dependencies_pin_nothing(tmp_path: Path) -> None:
     text = "name: step\ndependencies:\n  - torch=1.9\n"
     assert pins(tmp_path, {"pipeline.yaml": text}, "train.py") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "version"),
+    [
+        ("setup/setup.sh", "conda install pytorch==2.0.0 torchvision==0.15.0 -c pytorch -c nvidia -y", "2.0.0"),
+        ("install.sh", "pip install torch==1.13.1  # not torch==2.0.0", "1.13.1"),
+        ("scripts/setup_env.bash", 'python -m pip install "torch==2.1.0"', "2.1.0"),
+        ("job.slurm", "    torch==1.12.1 \\", "1.12.1"),
+    ],
+)
+def test_an_install_line_of_a_shell_script_pins_where_nothing_else_does(
+    tmp_path: Path, path: str, line: str, version: str
+) -> None:
+    found = pins(tmp_path, {path: f"set -e\npip install \\\n{line}\n", "tools/train.py": ""}, "tools/train.py")
+    assert found is not None
+    assert [str(pin.specifiers) for pin in found.pins] == [f"=={version}"]
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("install.sh", "# pip install torch==1.13.1"),
+        ("install.sh", "pip install torch==${VERSION}"),
+        ("other/install.sh", "pip install torch==1.13.1"),
+        ("scripts/old.sh", "pip install torch==1.13.1"),
+        ("Makefile", "\tpip install torch==1.13.1"),
+        ("Dockerfile", "# RUN pip install torch==1.13.1"),
+    ],
+)
+def test_other_lines_of_shell_pin_nothing(tmp_path: Path, path: str, line: str) -> None:
+    assert pins(tmp_path, {path: f"pip install tqdm\n{line}\n", "tools/train.py": ""}, "tools/train.py") is None
+
+
+def test_a_manifest_says_more_than_a_shell_script(tmp_path: Path) -> None:
+    found = pins(tmp_path, {"install.sh": "pip install torch==1.13.1\n", "requirements.txt": "torch>=2.6\n"}, "a.py")
+    assert found is not None
+    assert not found.may_be_below("2.6")

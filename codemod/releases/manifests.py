@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ..formats.shell_variables import REFERENCE
-from ..source.documents import Document
+from ..source.documents import Document, FileKind
 from .package_manifests import pins_of_pipfile, pins_of_pyproject, pins_of_setup_cfg, pins_of_setup_py
 from .requirements import Pin, Tier, lines_of, pin_of, speaks_of_development
 
@@ -18,9 +18,12 @@ __all__ = ["directory_of", "is_manifest", "pins_in"]
 CONDA_WORD = "dependencies"
 """A word in every environment file of conda, whatever it is called."""
 _DEVELOPMENT_FOLDERS = {"docs", "doc", "test", "tests", "ci", ".ci", ".github", ".circleci", "dev"}
-_ENVIRONMENT_FOLDERS = {"env", "envs", "environment", "environments", "conda", "docker"}
+_ENVIRONMENT_FOLDERS = {"env", "envs", "environment", "environments", "conda", "docker", "setup", "install"}
 """Folders that hold nothing but ways to install the project around them."""
 _YAML = (".yml", ".yaml")
+_SCRIPTS = (".sh", ".bash", ".zsh", ".slurm", ".sbatch")
+_INSTALLS = ("setup", "install", "env")
+"""Words in the names of scripts that install the project around their folder of scripts."""
 _LOCKS = ("poetry.lock", "uv.lock", "pdm.lock", "pipfile.lock", "requirements.lock", "pylock.toml")
 _BOUND = re.compile(r"[A-Za-z][\w.-]*(\[[\w,-]+\])?[=<>~]")
 _EXACT = re.compile(r"[A-Za-z][\w.-]*==\d[\w.+]*")
@@ -44,8 +47,10 @@ def directory_of(path: str) -> str:
     folder = path.rpartition("/")[0]
     outer, _, last = folder.rpartition("/")
     listed = last.lower() in ("requirements", "requirement", "reqs") and _is_requirements(path.lower())
-    kept_apart = last.lower() in _ENVIRONMENT_FOLDERS and (is_manifest(path) or path.lower().endswith(_YAML))
-    return outer if listed or kept_apart else folder
+    kept_apart = last.lower() in _ENVIRONMENT_FOLDERS and (
+        is_manifest(path) or path.lower().endswith((*_YAML, *_SCRIPTS))
+    )
+    return outer if listed or kept_apart or _is_installer(path.lower()) else folder
 
 
 def pins_in(document: Document) -> Iterator[Pin]:
@@ -60,7 +65,7 @@ def pins_in(document: Document) -> Iterator[Pin]:
         yield from _requirements(document)
     elif _is_conda(name) or (name.endswith(_YAML) and _reads_conda(document)):
         yield from _conda(document)
-    elif is_image(name) or _is_instructions(name):
+    elif is_image(name) or _is_instructions(name) or is_script(name):
         yield from _image(document) if is_image(name) else ()
         yield from _instructions(document)
 
@@ -88,6 +93,17 @@ def _reads_conda(document: Document) -> bool:
 
 def _is_instructions(name: str) -> bool:
     return name.startswith(("readme", "install")) and name.endswith((".md", ".rst", ".txt"))
+
+
+def is_script(name: str) -> bool:
+    """Whether a file, by its name in lower case, is a shell script, which may install what the project runs with."""
+    return name.endswith(_SCRIPTS)
+
+
+def _is_installer(path: str) -> bool:
+    """``scripts/install.sh``"""
+    folder, _, name = path.rpartition("/")
+    return is_script(name) and folder.rpartition("/")[2] == "scripts" and any(word in name for word in _INSTALLS)
 
 
 def is_image(name: str) -> bool:
@@ -161,9 +177,11 @@ def _filled(match: re.Match[str], defaults: Mapping[str, str]) -> str:
 
 
 def _instructions(document: Document) -> Iterator[Pin]:
-    """``pip install torch==1.11.0``, or a line ``torch==1.11.0``, in a README or an image: what research code was
-    written for, where nothing else says so."""
-    for row, line in lines_of(document):
+    """``pip install torch==1.11.0``, or a line ``torch==1.11.0``, in a README, an image or a shell script: what
+    research code was written for, where nothing else says so."""
+    has_comments = document.kind is FileKind.SHELL
+    for row, written in lines_of(document):
+        line = f" {written}".partition(" #")[0] if has_comments else written
         command, installs, rest = line.partition("install ")
         if not installs:
             alone = line.strip(" `$>*-\\")

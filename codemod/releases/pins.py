@@ -20,7 +20,7 @@ from ..model import Place
 from ..source.documents import FileKind
 from ..source.project import Project
 from .code_pins import pins_of_code
-from .manifests import CONDA_WORD, directory_of, is_manifest, pins_in
+from .manifests import CONDA_WORD, directory_of, is_manifest, is_script, pins_in
 from .requirements import Pin, Tier
 
 __all__ = ["Pin", "Tier", "VersionRange", "allowed", "certainly_has", "excludes", "is_from_source"]
@@ -122,7 +122,8 @@ def upper_bound_of(project: Project, package: str) -> tuple[Version | None, Plac
 def _written_pins(project: Project) -> tuple[Pin, ...]:
     named = [document for path in project.paths if is_manifest(path) and (document := project.document(path))]
     others = [item for item in project.documents(FileKind.YAML, (CONDA_WORD,)) if not is_manifest(item.path)]
-    written = (_renamed(pin) for document in (*named, *others) for pin in pins_in(document))
+    scripts = [item for item in project.documents(FileKind.SHELL, ("install",)) if is_script(item.path.lower())]
+    written = (_renamed(pin) for document in (*named, *others, *scripts) for pin in pins_in(document))
     return (*written, *pins_of_code(project))
 
 
