@@ -443,6 +443,25 @@ def test_a_remark_on_the_edited_line_is_told_in_any_script(tmp_path: Path) -> No
     assert [place.message for place in run.still] == ["still says float16 in words: 保持FP16精度"]
 
 
+@pytest.mark.parametrize(
+    ("remark", "target", "said"),
+    [
+        ("半精度训练", "bf16-mixed", "still says float16 in words"),
+        ("entrena en media precisión", "bf16-mixed", "still says float16 in words"),
+        ("混合精度", "fp32", "still speaks of mixed precision"),
+        ("обучение в смешанной точности", "fp32", "still speaks of mixed precision"),
+        ("混合精度", "bf16-mixed", ""),
+        ("精度が高い", "fp32", ""),
+    ],
+)
+def test_remarks_in_other_languages_are_told_too(tmp_path: Path, remark: str, target: str, said: str) -> None:
+    text = BESIDE.lstrip().replace("保持FP16精度", remark)
+    _, runs = moved(tmp_path, all_rules(), {"train.py": text, "requirements.txt": PINS}, target)
+    (run,) = runs.values()
+    assert run.state is MoveState.MOVED
+    assert [place.message for place in run.still] == ([f"{said}: {remark}"] if said else [])
+
+
 LAUNCHER = """
 if [ -z "${ARGS:-}" ]; then
     ARGS="bf16=true fp16=false"

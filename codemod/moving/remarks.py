@@ -29,6 +29,15 @@ NAMES = re.compile(
 )
 MIXING = re.compile(r"(?ai)(?<!\w)(?:amp|autocast|mixed[ -]precision)(?!\w)")
 """What regions that are off no longer do."""
+TRANSLATED = (
+    ("half", r"半精度|반정밀도|media precisión|meia precisão|demi-précision|mezza precisione"),
+    ("half", r"halbe[rn]? (?:genauigkeit|präzision)|половинн\w+ точност\w+"),
+    ("mixed", r"混合精度|혼합 ?정밀도|precisión mixta|precisão mista|précision mixte|precisione mista"),
+    ("mixed", r"gemischte[rn]? (?:genauigkeit|präzision)|смешанн\w+ точност\w+"),
+    ("full", r"[单単]精度|단정밀도|precisión simple|precisão simples|simple précision|precisione singola"),
+    ("full", r"einfache[rn]? (?:genauigkeit|präzision)|одинарн\w+ точност\w+"),
+)
+"""The usual words for half, mixed and single precision in other languages than English, in lower case."""
 MAX_ROWS = 5_000
 """Longer texts are not compared row by row."""
 SHOWING = ("cat", "tee", "")
@@ -50,12 +59,21 @@ def remarks(project: Project, after: Project, fixes: Iterable[Fix], target: Targ
         old, new = project.document(path), after.document(path)
         said = _remarks(after, old, new) if old is not None and new is not None else {}
         for row, text in sorted(said.items()):
-            named = {DTYPE_WORDS[word] for word in NAMES.findall(text.lower())}
+            words = _in_english(text)
+            named = {DTYPE_WORDS[word] for word in NAMES.findall(words)}
             if not named.isdisjoint(others) and wanted not in named:
                 name = min(dtype.name for dtype in named & others)
                 yield Place(path, Span(row, 1, row, 1), f"still says {name} in words: {shortened(text.strip())}")
-            elif not named and target.regime == "fp32" and MIXING.search(text) is not None:
+            elif not named and target.regime == "fp32" and MIXING.search(words) is not None:
                 yield Place(path, Span(row, 1, row, 1), f"still speaks of mixed precision: {shortened(text.strip())}")
+
+
+def _in_english(text: str) -> str:
+    """A remark in lower case, its words for precisions those of English."""
+    words = text.lower()
+    for name, pattern in TRANSLATED:
+        words = re.sub(pattern, f" {name} precision ", words)
+    return words
 
 
 def _remarks(after: Project, old: Document, new: Document) -> dict[int, str]:
