@@ -7,6 +7,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Collection
 
+from .exits import after
 from .names import Binding, ModuleNames, Scope, attribute_chain, defaults_in
 
 
@@ -48,7 +49,10 @@ def reaching(module: ModuleNames, bindings: list[Binding], use: ast.AST, enough:
     repeated = {loop for loop in around if isinstance(loop, LOOPS) and (last is None or not _holds(module, loop, last))}
     below = ordered[bisect_left(lines, line) :] if repeated else []
     seen = {*kept, *(item for item in below if not repeated.isdisjoint(module.ancestors(item.node)))}
-    return [item for item in bindings if item in seen] or bindings
+    found = [item for item in bindings if item in seen]
+    if found or bindings[0].scope is not module.module_scope:
+        return found or bindings
+    return [item for item in bindings if item.scope is not module.module_scope]  # a module runs from above, only once
 
 
 def _above(
@@ -68,13 +72,23 @@ def _above(
             continue
         if item.kind == "parameter" or (not is_elsewhere and module.parents.get(item.node) in around):
             last = item
-        elif last is None:
+        elif last is None and not _is_overwritten(module, item, kept):
             kept.append(item)
             choice = None if floor or is_elsewhere else _choice_around(module, item.node, around)
             if choice is not None and choice not in tried:
                 tried.add(choice)
                 floor = choice.lineno if _binds_always([choice], {each.node for each in ordered}) else 0
     return (kept if last is None else [*(each for each in kept if _line(each) > _line(last)), last]), last
+
+
+def _is_overwritten(module: ModuleNames, binding: Binding, later: list[Binding]) -> bool:
+    """Whether a plain assignment further down in the same block certainly replaces what a statement gives a name."""
+    block, around = after(module.parents[binding.node], binding.node), module.ancestors(binding.node)
+    plain = {item.node for item in later if isinstance(item.node, ast.Assign)}
+    index = next((index for index, item in enumerate(block) if item in plain), None)
+    if index is None or any(isinstance(item, ast.Try) for item in around):
+        return False
+    return not any(isinstance(item, LEAVING) for between in block[:index] for item in ast.walk(between))
 
 
 def _choice_around(module: ModuleNames, node: ast.AST, around: set[ast.AST]) -> ast.If | None:
@@ -123,6 +137,7 @@ def _from_outside(module: ModuleNames, bindings: list[Binding], use: ast.AST) ->
 
 INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+LEAVING = (ast.Break, ast.Continue)
 
 
 def _is_in_other_arm(module: ModuleNames, statement: ast.AST, path: list[ast.AST]) -> bool:

@@ -7,17 +7,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from ..python.bindings import self_stores
-from ..python.names import ModuleNames, attribute_chain, resolve, string_of
+from ..python.bindings import reaching, self_stores
+from ..python.names import Binding, ModuleNames, attribute_chain, resolve, string_of
+from ..python.paths import guards
 from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import Gap
+from ..source.documents import FileKind
 from ..source.project import Project
 from .api import ACCELERATOR, FABRIC, PARTIAL_STATE
+from .device_tests import speaking
 
 OPEN = "*"
 """The kind of a device that is chosen when the program runs: by an option, or by a library that serves several."""
 KINDS = frozenset(("cuda", "cpu", "mps", "xpu", "npu", "hpu", "mtia", "xla", "mlu", "musa"))
 
+
+RANKS = frozenset(("RANK", "LOCAL_RANK", "WORLD_SIZE"))
+"""What launchers put into the environment of each process."""
+LAUNCHERS = (
+    *("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate launch", "deepspeed", "srun"),
+    *("mpirun", "mpiexec", "horovodrun"),
+)
+SPEAKS_OF_RANK = speaking(lambda node: isinstance(node, ast.Constant) and node.value in RANKS)
 
 DeviceForm: TypeAlias = Literal["object", "text", ""]
 
@@ -40,6 +51,33 @@ UNKNOWN_DEVICE = DeviceValue()
 def devices_of(project: Project, module: ModuleNames, node: ast.expr) -> frozenset[DeviceValue]:
     """All devices that an expression of ``module`` can name; an unknown one where the source does not say."""
     return frozenset(trace(project, module, node, DEVICES))
+
+
+def devices_in_runs(project: Project, module: ModuleNames, node: ast.expr) -> frozenset[DeviceValue]:
+    """The same without what a variable only has in runs of several processes, where the project starts none."""
+    bindings = reaching(module, module.bindings_of(node), node) if isinstance(node, ast.Name) else []
+    given = [
+        item for item in bindings if not (_is_by_rank(project, module, item) and not _is_launched(project, module))
+    ]
+    if len(given) in (0, len(bindings)):
+        return devices_of(project, module, node)
+    return frozenset(value for item in given for value in trace(project, module, item, DEVICES))
+
+
+def _is_by_rank(project: Project, module: ModuleNames, binding: Binding) -> bool:
+    """Whether a launcher's environment decides that a binding runs, and what it gives: ``f"cuda:{local_rank}"``."""
+    value, tests = binding.value, [guard.test for guard in guards(module, binding.node)]
+    by_rank = any(True in trace(project, module, test, SPEAKS_OF_RANK) for test in tests)
+    return by_rank and value is not None and True in trace(project, module, value, SPEAKS_OF_RANK)
+
+
+def _is_launched(project: Project, module: ModuleNames) -> bool:
+    """Whether something says that programs are started in several processes; a notebook never is."""
+    if module.document.kind is FileKind.NOTEBOOK:
+        return False
+    texts = (FileKind.TEXT, FileKind.SHELL, FileKind.YAML)
+    shown = any(word in module.document.text for word in LAUNCHERS)
+    return shown or any(True for kind in texts for _ in project.documents(kind, LAUNCHERS))
 
 
 def _leaf(question: Trace[DeviceValue], module: ModuleNames, node: ast.expr) -> Iterable[DeviceValue] | None:

@@ -26,7 +26,8 @@ is none on every device.
 ## Not flagged
 
 Autocast for CUDA in code that can also choose another accelerator: there it warns and changes nothing. Tests; arguments
-that are unpacked from elsewhere. An autocast that one of several imports names, where the run decides which.
+that are unpacked from elsewhere. An autocast that one of several imports names, where the run decides which. A device
+with an index that only a launcher's runs have (`LOCAL_RANK`), in a notebook or where nothing shows such a launch.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from ...codemod.torch.accelerators import accelerator_at
 from ...codemod.torch.api import ACCELERATOR
 from ...codemod.torch.autocast import Autocast, checked_autocasts
 from ...codemod.torch.device_tests import needs_cuda
-from ...codemod.torch.devices import DeviceValue, devices_of
+from ...codemod.torch.devices import DeviceValue, devices_in_runs
 from ...codemod.torch.dtype_values import scenarios_of
 from ...codemod.torch.dtypes import TORCH_DTYPES
 from ...codemod.torch.imported import dropped_import, torch_at
@@ -195,7 +196,7 @@ def _without_device(project: Project, region: Autocast, call: ast.Call) -> Draft
 def _wrong_device(project: Project, region: Autocast, node: ast.expr) -> Iterator[Draft]:
     if isinstance(node, ast.Attribute) and node.attr == "type":
         return
-    values = devices_of(project, region.module, node)
+    values = devices_in_runs(project, region.module, node)
     if all(value.form == "object" for value in values):
         message = "autocast expects the device type as a string; a torch.device raises ValueError"
         is_atom = isinstance(node, ast.Name | ast.Attribute | ast.Call)
