@@ -30,7 +30,8 @@ from .files import is_test, purpose_of
 from .given import is_given, is_run
 from .imports import imported_modules, importers_of
 from .outcomes import can_come_out, can_hold
-from .proved_reach import is_reached
+from .proved_reach import has_programs, is_installed, is_reached
+from .switches import is_spelled
 from .training import training_modules, trains
 
 MAX_IMPORTERS = 12
@@ -39,6 +40,7 @@ MAX_MODULES = 200
 """How many files of a program are followed, near ones first."""
 BY_NAME = frozenset({"import_module", "__import__", "instantiate", "locate", "LightningCLI"})
 """Calls that import what a string names: importlib, Hydra (also ``pydoc.locate``), and Lightning's class paths."""
+DEFINING = ("class", "function")
 HALVES = {"bf16": BF16, "fp16": FP16}
 INSTRUCTIONS = ("readme", "install", "dockerfile")
 """Beginnings of the names of files that name packages as a manifest does, but in any folder."""
@@ -155,10 +157,24 @@ def runs_around(project: Project, module: ModuleNames, node: ast.AST) -> tuple[R
     runs = tuple(
         run for run in project.fact(_all_runs) if uses(project, run, module, node) or _may_build(project, run, path)
     )
-    if runs or len(starts_of(project, module)) > 1 or trains(module):
+    if runs or len(starts_of(project, module)) > 1 or trains(module) or not _may_be_taken_in(project, module):
         return runs
     root = project_folder(project, path)
     return tuple(run for run in project.fact(_all_runs) if run.trains and run.place.path.startswith(root))
+
+
+def _may_be_taken_in(project: Project, module: ModuleNames) -> bool:
+    """Whether a file that no program here uses can be imported at all: somewhere, by its name, or by what is installed.
+
+    A copy beside the programs of a tree that nothing imports is run by nobody.
+    """
+    if not has_programs(project) or is_installed(project, module.path) or importers_of(project, module):
+        return True
+    file = module.path.rpartition("/")[2]
+    defined = (name for name, bindings in module.module_scope.bindings.items() if bindings[0].kind in DEFINING)
+    return any(
+        is_spelled(project, name) for name in (file, *(f"{file.removesuffix('.py')}.{name}" for name in defined))
+    )
 
 
 def _imports_by_name(project: Project, starts: tuple[ModuleNames, ...]) -> bool:

@@ -40,10 +40,13 @@ class ModulePaths:
         return self._found[question]
 
     def _find(self, module: str, importer: str) -> str | None:
+        is_beside, module = module.startswith("."), module.removeprefix(".")
         if not module or not all(_is_name(part) for part in module.split(".")):
             return None
         stem = module.replace(".", "/")
         candidates = (f"{stem}/__init__.py", f"{stem}.py")  # Python prefers the package
+        if is_beside:
+            return next((path for path in candidates if path in self._paths and path != importer), None)
         around = _folders_around(importer)
         own = [folder for folder in around[:1] if f"{folder}__init__.py" not in self._paths]
         for prefix in (*own, "", "src/"):
@@ -109,9 +112,13 @@ def _tail(path: str) -> str:
 
 
 def absolute_module(path: str, module: str | None, level: int) -> str:
-    """Dotted module of ``from <level dots><module> import``, seen from the file ``path``; root-relative."""
+    """Dotted module of ``from <level dots><module> import``, seen from the file ``path``; root-relative.
+
+    With a dot before it where it can stand in the root alone: no other folder is searched for a relative import.
+    """
     if not level:
         return module or ""
-    package = path.removesuffix(".py").split("/")[:-1]
-    package = package[: len(package) - (level - 1)] if level > 1 else package
-    return ".".join([*package, *([module] if module else [])])
+    folders = path.removesuffix(".py").split("/")[:-1]
+    package = folders[: len(folders) - (level - 1)] if level > 1 else folders
+    at_root = module is not None and level == len(folders) + 1
+    return ".".join([*package, *([""] if at_root else []), *([module] if module else [])])

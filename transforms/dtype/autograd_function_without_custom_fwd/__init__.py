@@ -35,8 +35,8 @@ Functions whose backward multiplies nothing, or only tensors of one dtype: strai
 reversal, all-reduce, checkpointing, attention that writes into a tensor like its input. Functions that are never
 applied, that ask for autocast themselves, or that are only applied where autocast is off, where nothing keeps
 gradients (evaluation), in runs of DeepSpeed (whose engine casts the weights and opens no region), or behind a switch
-that is a constant False. `cast_inputs=torch.float32` (also without
-`custom_bwd`: all is float32 then). Decorators that have only an old spelling (see deprecated-cuda-amp).
+that is a constant False. A file that nothing in a project with programs imports or names. `cast_inputs=torch.float32`
+(also without `custom_bwd`: all is float32 then). Decorators that have only an old spelling (see deprecated-cuda-amp).
 """
 
 from __future__ import annotations
