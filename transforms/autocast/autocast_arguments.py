@@ -27,7 +27,8 @@ is none on every device.
 
 Autocast for CUDA in code that can also choose another accelerator: there it warns and changes nothing. Tests; arguments
 that are unpacked from elsewhere. An autocast that one of several imports names, where the run decides which. A device
-with an index that only a launcher's runs have (`LOCAL_RANK`), in a notebook or where nothing shows such a launch.
+with an index that only a launcher's runs have (`LOCAL_RANK`), in a notebook or where nothing shows such a launch, and
+any index where the project allows PyTorch 2.4 or says nothing of its release.
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ def _wrong_device(project: Project, region: Autocast, node: ast.expr) -> Iterato
             fixes=(_fix(project, "pass the device type", region.module.replace(node, *parts)),),
         )
     elif all(value.kind for value in values) and any(value.indexed for value in values):
-        if not _may_lack_index(project, region) or _is_respelled(region.module, node):
+        if not _lacks_index(project, region) or _is_respelled(region.module, node):
             return
         message = f"autocast rejects a device index before PyTorch {INDEX_SINCE}: pass only the device type"
         yield Draft.at(region.module, node, message, fixes=_without_index(project, region, node, values))
@@ -225,9 +226,10 @@ def _is_respelled(module: ModuleNames, node: ast.expr) -> bool:
     return False
 
 
-def _may_lack_index(project: Project, region: Autocast) -> bool:
+def _lacks_index(project: Project, region: Autocast) -> bool:
+    """Whether every release that the project allows rejects an index: an install takes the newest one."""
     versions = allowed(project, "torch", near=region.module.document.path)
-    return versions is None or versions.may_be_below(INDEX_SINCE)
+    return versions is not None and not versions.may_reach(INDEX_SINCE)
 
 
 def _without_index(
