@@ -21,7 +21,8 @@ nothing is written.
 ## Not flagged
 
 Placeholders (`${BF16}`, `{{ precision }}`), the same key under sections that mean something else (`metrics.precision`),
-files that no known framework reads; flags that a parser of the project defines, and the framework's own repository.
+files that no known framework reads; keys that code of the project reads itself, in a file that only looks like a
+trainer's; flags that a parser of the project defines, and the framework's own repository.
 """
 
 from __future__ import annotations

@@ -11,14 +11,20 @@ from ...proof.needs import SameResult
 from ...proof.proving import proved
 from ...purpose.files import purpose_of
 from ...python.bindings import only_value
-from ...python.names import names_of
+from ...python.names import modules_with, names_of
 from ...python.options import options_in
 from ...source.project import Project
 from ..framework import Contradiction, by_machine
 from ..reading.conditions import all_hold, settings_in
 from ..reading.declarations import checked_scopes, scopes_of
 from ..reading.handed import handed_to
+from ..reading.loaded_files import loaders_of
+from ..reading.parsed_files import interfaces_reading
+from ..reading.program_files import command_lines, file_named
+from ..reading.recognition import runs_program
+from ..reading.runs import runs_with
 from ..reading.scopes import FALSE, TRUE, Scope, Setting, SettingKind
+from ..reading.setting_reads import names_read
 from ..reading.source import GIVEN
 from .edits import Change, change_of
 from .steps import Step
@@ -33,6 +39,7 @@ _BY_SEVERITY = {
     "quality": Applicability.UNSAFE,
     "info": Applicability.DISPLAY_ONLY,
 }
+UNREAD = "nothing here is known to read it as this trainer's arguments"
 TESTING = (ast.IfExp, ast.Compare, ast.BoolOp)
 
 
@@ -46,6 +53,8 @@ class Clash:
     """The declarations it is about; the first one is where it is reported."""
     change: Change | None
     """What mends it, where the regime of the place is known; None: nothing is known or can be written."""
+    doubt: str = ""
+    """Why it may not be the trainer's at all."""
 
     @property
     def place(self) -> Place:
@@ -62,6 +71,8 @@ class Clash:
         level = Applicability(item.applicability) if item.applicability else _BY_SEVERITY[item.severity]
         if level is not Applicability.SAFE:
             return (Fix.of(name, level, change.done, *change.edits),)
+        if self.doubt:
+            return (change.unsafe(name, f"; unsafe, as {self.doubt}"),)
         stops = SameResult(f"the table of {self.scope.framework.id} says that this is refused, or means the same")
         return (proved(project, name, change.done, change.edits, stops),)
 
@@ -76,7 +87,7 @@ def clashes_of(project: Project, code: str) -> Iterator[Clash]:
                 continue
             holds = all_hold(project, scope, contradiction.when)
             if holds:
-                yield _clash(project, scope, contradiction)
+                yield from _unless_own(project, scope, _clash(project, scope, contradiction))
             elif holds is None and contradiction.severity == "crash" and scope.call is not None:
                 yield from _of_values(project, scope, contradiction)
 
@@ -123,6 +134,46 @@ def _defines(project: Project, name: str) -> bool:
     documents = project.python_documents((name, name.replace("_", "-")), ("add_argument", "option"))
     options = (options_in(project, names_of(project, document)).get(name, ()) for document in documents)
     return any(option.flags for found in options for option in found)
+
+
+def _unless_own(project: Project, scope: Scope, clash: Clash) -> Iterator[Clash]:
+    """The clash; where only marks that many programs share say whose file it is, no key is taken away, and no fix safe.
+
+    Nothing where code of the project reads the very keys then, and no fix where it reads one that would be taken away.
+    """
+    framework = scope.framework
+    if scope.kind != "file" or not (framework.recognize.generic or framework.parsed_by_scripts):
+        yield clash
+        return
+    is_own = any(_reads(project, item.name.rpartition(".")[2]) for item in clash.settings)
+    taken_away = clash.change is not None and any(step.verb in ("drop", "rename") for step in clash.change.steps)
+    if framework.parsed_by_scripts and not _is_taken_as_arguments(project, scope):
+        if not is_own:
+            yield replace(clash, change=clash.change if not taken_away else None, doubt=UNREAD)
+    elif is_own and taken_away and not interfaces_reading(project, scope.path):
+        yield replace(clash, change=None)
+    else:
+        yield clash
+
+
+def _is_taken_as_arguments(project: Project, scope: Scope) -> bool:
+    """Whether a parser, a program of the framework or a call of its arguments is seen to get what a file says."""
+    if any(item.frameworks for item in scope.readers):
+        return True
+    for config, command in command_lines(project, (scope.path.rpartition("/")[2],)):
+        named = (file_named(project, config.document.path, word.rpartition("=")[2]) for word in command.words)
+        if runs_program(scope.framework, command.words) and scope.path in named:
+            return True
+    near = {*loaders_of(project, scope.path), *(path for run in runs_with(project, scope) for path in run.modules)}
+    calls = (item for item in scopes_of(project) if item.kind == "call" and item.framework is scope.framework)
+    return any(
+        (call.is_open and call.path in near) or any(item.source.path == scope.path for item in handed_to(project, call))
+        for call in calls
+    )
+
+
+def _reads(project: Project, name: str) -> bool:
+    return any(name in names_read(module) for module in modules_with(project, (name,)))
 
 
 def _clash(project: Project, scope: Scope, contradiction: Contradiction) -> Clash:
