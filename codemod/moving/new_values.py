@@ -23,6 +23,7 @@ from ..trainers.reading.links import joined_sources
 from ..trainers.reading.picked_words import SPELLINGS, module_of
 from ..trainers.reading.reach_of_runs import may_use
 from ..trainers.reading.run_members import Run
+from ..trainers.reading.scopes import FALSE, TRUE
 from ..trainers.reading.source import Source
 from ..trainers.reading.stated_casts import is_model
 from ..trainers.reading.stated_words import is_precision_word, shortened, text_of
@@ -133,7 +134,18 @@ class _Values:
         strongest = min((item.strength for item in own), default=None)
         spelled = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
         values = {item.value for item in own if item.strength == strongest and not item.picked_by}
+        values = values or {*self._told_trainers(node)} if not found else values
         return {getattr(each, spelled)() if isinstance(each, str) and spelled in SPELLINGS else each for each in values}
+
+    def _told_trainers(self, node: ast.expr) -> Iterator[Constant]:
+        """What a trainer of the run is told under a name (``args.bf16``) that no parser of the project defines."""
+        name = node.attr if isinstance(node, ast.Attribute) else ""
+        for member in self.run.members if name else ():
+            key = member.scope.framework.key(name)
+            told = member.scope.last(name) if key is not None and key.means and self.run.counts(member) else None
+            if told is not None and told.value is not None and not member.handed:
+                yield told.value == TRUE if told.value in (TRUE, FALSE) else told.value
+                return
 
     def _is_given(self, source: Source) -> bool:
         """Whether a value of a command line is that of the run's own."""

@@ -56,6 +56,7 @@ TESTING = re.compile(r"(?:^|[\s;&|])(?:case|test|\[\[?)\s|\s(?:==|!=)\s")
 OF_HARDWARE = ("capability", "supported")
 """Words of tests that ask what a machine can do."""
 OFF_TODAY = "mixed precision is declared off here and nothing says that this run wants 16 bits"
+MORE = "more is needed than this edit, as the finding says"
 TWICE = "weights that are 16 bits wide today become float32, which takes twice the memory"
 
 

@@ -31,7 +31,7 @@ from ..reading.scopes import AUTO, FALSE, Scope, Setting, TextOrigin
 from .added_keys import key_not_taken, read_by_name, value_not_taken
 from .alternatives import is_chosen_by_switches, one_of_several
 from .counterparts import beside
-from .doubts import why_unproved
+from .doubts import MORE, why_unproved
 from .edits import edits_of, exchanged
 from .handed_deepspeed import beside_unseen_arguments
 from .handed_values import (
@@ -216,7 +216,7 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     evidence = tuple(setting.place for setting in settings) if len(settings) > 1 else ()
     effect = f"{done} ({target} was asked for)"
     needs = tuple(_releases(project, scope, (*whole.steps, *whole.unknown))) if edits else ()
-    unproved = why_unproved(project, scope, whole, target) or doubt
+    unproved = why_unproved(project, scope, whole, target) or doubt or (MORE if plan.reports else "")
     command = _only_command(scope, edits)
     said = _message(scope, target, reports)
     aside = not (edits or firm or half_known or leading or plan.reports)
