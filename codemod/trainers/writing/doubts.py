@@ -12,13 +12,16 @@ from ...formats.text import CommandLine
 from ...purpose.files import CONFIG_ENDINGS
 from ...purpose.imports import connected_modules, reached_from
 from ...purpose.proved_reach import is_reached
+from ...purpose.runs import starts_of
 from ...purpose.targets import compute_dtype
+from ...purpose.training import training_modules
 from ...python.callers import callers_of
 from ...python.creations import known_creations
 from ...python.names import FunctionNode, last_name
 from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.api import COMPUTE_KEY, IN_8_BITS, LOAD_KEYS, QUANTIZING
+from ...torch.autocast import autocasts_in
 from ...torch.dtypes import FP32, HALVES, as_dtype
 from ..reading.chosen_alternatives import is_unnamed
 from ..reading.configs import config_files
@@ -66,6 +69,8 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
         return f"nothing here is known to read {_what(scope)}"
     if _is_made_for_nobody(project, scope):
         return "nothing here is seen to use it"
+    if target == "fp16-mixed" and _has_regions_without_steps(project, scope):
+        return f"no training step is seen under the region of {scope.path}, and float16 needs one that scales the loss"
     for name in _classes_of_others(project, scope):
         return f"{name} is another package's class, which may read it in its own way"
     script = script_of(project, scope.path, scope.command.script) if scope.command is not None else None
@@ -109,6 +114,16 @@ def _is_made_for_nobody(project: Project, scope: Scope) -> bool:
         return False
     is_called = is_reached(project, scope.origin.module, scope.call, lambda _project, _place: True)
     return not is_called or is_unnamed(project, scope)
+
+
+def _has_regions_without_steps(project: Project, scope: Scope) -> bool:
+    """Whether a program that holds its settings itself opens a region with them, and nothing here trains with it."""
+    module = scope.origin.module if scope.is_of_module and isinstance(scope.origin, CodeOrigin) else None
+    if module is None or not autocasts_in(project, module):
+        return False
+    near = {module.path, *(item.path for item in starts_of(project, module))}
+    near |= {path for run in runs_with(project, scope) for path in run.modules}
+    return near.isdisjoint(item.path for item in training_modules(project))
 
 
 def _of_strangers(project: Project, scope: Scope) -> Iterator[str]:
