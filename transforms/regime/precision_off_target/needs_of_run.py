@@ -11,7 +11,8 @@ from ....codemod.purpose.files import is_test, purpose_of
 from ....codemod.purpose.imports import imported_modules, importers_of
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import trains
-from ....codemod.python.names import FunctionNode, ModuleNames, modules_with, resolve
+from ....codemod.python.creations import creations_of
+from ....codemod.python.names import FunctionNode, ModuleNames, modules_with, resolve, string_of
 from ....codemod.python.paths import guards, name_parts
 from ....codemod.python.reach import reached
 from ....codemod.python.scopes import is_off, last_name
@@ -23,7 +24,7 @@ from ....codemod.torch.autocast import autocasts
 from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, Dtype
 from ....codemod.torch.tables.kernels import WORKS_SINCE
 from ....codemod.trainers.reading.configs import config_files
-from ....codemod.trainers.reading.declarations import scopes_of
+from ....codemod.trainers.reading.declarations import scope_of_call, scopes_of
 from ....codemod.trainers.reading.loaded_files import is_only_composed, loaders_of
 from ....codemod.trainers.reading.loads import Load, loads_in
 from ....codemod.trainers.reading.program_files import words_of_script
@@ -31,6 +32,7 @@ from ....codemod.trainers.reading.reach_of_runs import recurrent_layer
 from ....codemod.trainers.reading.run_code import is_used
 from ....codemod.trainers.reading.run_files import composed_files
 from ....codemod.trainers.reading.runs import all_runs_of
+from ....codemod.trainers.reading.trained_loads import trainer_calls
 from ....codemod.trainers.writing.alternatives import QUANTIZED_BY_BNB, QUANTIZED_FOR_HALF
 from .demanded_halves import overflowing
 from .half_kernels import used_by_runs
@@ -55,6 +57,10 @@ FLASH, FLASH_BACKEND, FLASH_PACKAGES = "flash_attention_2", "FLASH_ATTENTION", (
 """How attention is asked for whose kernels have no float32: of transformers, of torch, of the package itself."""
 AS_SAVED = "5.0"
 """The release of transformers that loads weights in the dtype of their checkpoint if none is asked for."""
+BY_NAME_AUTO, BY_NAME_IN_FLOAT32 = "0.26", "0.27"
+"""The releases of TRL that load a model by its name in its own dtype if none is asked for, and in float32; before, as
+transformers does (`trl/trainer/utils.py`)."""
+NAMES_OF_MODELS = ("model_name_or_path", "model_name", "model_id")
 QUANTIZED = "loads quantized weights without a dtype, which then compute in float16"
 PREPARING = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
 FOR_HALF = ("GPTQConfig", "AwqConfig")
@@ -141,6 +147,25 @@ def _of_checkpoints(project: Project, behind: tuple[ModuleNames, ...]) -> Iterat
         where = f"{load.module.path}:{load.call.lineno}"
         yield Known(False, f"{where} loads weights as they are saved{since}, maybe in 16 bits")
         return
+    for module, call in ((item, call) for item in behind for call in _loading_by_name(project, item)):
+        yield Known(False, f"{module.path}:{call.lineno} loads weights as they are saved in this release of TRL")
+        return
+
+
+def _loading_by_name(project: Project, module: ModuleNames) -> Iterator[ast.Call]:
+    """The calls of TRL's trainers that load a model by its name, without a dtype, in a release that asks for none."""
+    versions = allowed(project, "trl", module.path)
+    library = allowed(project, "transformers", module.path)
+    if versions is None or versions.may_reach(BY_NAME_IN_FLOAT32) or "model_init_kwargs" in module.attribute_stores:
+        return
+    if not (versions.may_reach(BY_NAME_AUTO) or library is None or library.may_reach(AS_SAVED)):
+        return
+    for call, model, arguments, _ in trainer_calls(project, module):
+        made = [scope_of_call(project, item.call) for item in creations_of(project, module, arguments)]
+        is_named = string_of(model) is not None or last_name(model) in NAMES_OF_MODELS
+        is_given = any(scope is not None and scope.of("model_init_kwargs.dtype") for scope in made)
+        if is_named and not is_given and (resolve(project, module, call.func) or "").startswith("trl."):
+            yield call
 
 
 def _of_quantized(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
