@@ -287,6 +287,8 @@ def _decides_nothing(module: ModuleNames, node: ast.expr) -> bool:
             return True
         if isinstance(above, FunctionNode):
             return child is above.returns
+        if isinstance(above, ast.Dict) and child in above.keys:
+            return True
         if isinstance(above, ast.Dict):
             keys = [string_of(key) if key is not None else None for key in above.keys]
             at = next(number for number, item in enumerate(zip(above.keys, above.values, strict=True)) if child in item)
