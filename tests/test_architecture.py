@@ -362,6 +362,7 @@ NOT_PYTHON = {
     "codemod/releases/manifests.py": "requirements in instructions",
     "codemod/trainers/framework_file.py": "the conditions of the tables",
     "codemod/trainers/reading/configs.py": "how answers of accelerate begin",
+    "codemod/trainers/reading/copied_files.py": "commands and variables of shell scripts",
     "codemod/trainers/reading/launch_flags.py": "statements of shell scripts",
     "codemod/trainers/reading/program_files.py": "shell variables in names of files",
     "codemod/trainers/reading/programs_started.py": "commands in manifests",

@@ -17,6 +17,7 @@ from ...purpose.training import training_modules
 from ...purpose.words import Purpose
 from ...python.names import ModuleNames, names_of
 from ...source.project import Project
+from ..reading.copied_files import copied_by
 from ..reading.declarations import scopes_of
 from ..reading.known_readers import INSTRUCTIONS
 from ..reading.run_code import is_used
@@ -258,6 +259,7 @@ def _runs_by_path(project: Project) -> Mapping[str, list[tuple[object, str]]]:
     for number, run in enumerate(runs_of(project)):
         named = _scripts_named(paths, run.command.words) if run.command is not None else ()
         own = {*(member.scope.path for member in run.members), *run.modules[:1], *run.configured, *named}
+        own |= copied_by(project, run.place.path)
         for path in dict.fromkeys((*own, *run.modules)):
             found.setdefault(path, []).append((("run", number), "" if path in own else run.modules[0]))
     return found

@@ -46,6 +46,9 @@ sets the option around it, evaluation in between casts with `half()`, a script t
 Or something in the code or the files that the run uses may decide its precision, and nothing accounts for it
 (`setattr(args, "fp16", True)`, `exec("... .half()")`, a base class `HalfModule` of another package).
 
+Or a script copies or edits a file that would change (`cp base.yaml "$new"`, `sed -i`, `shutil.copy`) for runs that are
+not seen to read it.
+
 Or a variable names the file on a launch line (`recipes/${task}.yaml`); the line asks for quantized weights
 (`--bits 4`); or weights that are 16 bits wide become float32, which takes twice the memory (`precision="bf16-true"` to
 `bf16-mixed`, `torch_dtype: bfloat16` to float32). A model that is cast for DeepSpeed (`model.half()`) is cast to the

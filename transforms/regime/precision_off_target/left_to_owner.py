@@ -20,6 +20,7 @@ from ....codemod.source.documents import FileKind
 from ....codemod.source.magics import CONTINUED, MASK
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, DTYPE_WORDS, FP32, HALVES
+from ....codemod.trainers.reading.copied_files import copied_for_others
 from ....codemod.trainers.reading.loaded_files import loaders_of
 from ....codemod.trainers.reading.runs import runs_of
 from ....codemod.trainers.reading.stated_words import speaks
@@ -74,6 +75,7 @@ def reserved(project: Project, move: Move) -> Move:
             *_of_exports(project, move),
             *_of_attention(project, move),
             *_of_instructions(project, move),
+            *_of_copies(project, move),
         ),
     )
     barred = next(_barred(project, move), None)
@@ -166,6 +168,12 @@ def _of_instructions(project: Project, move: Move) -> Iterator[Need]:
                 if flag is not None and getattr(DTYPE_WORDS.get(flag[1] or flag[2]), "name", "") in old:
                     yield Known(False, f"{document.path} starts a program with {name} and {flag[0].strip()}")
                     return
+
+
+def _of_copies(project: Project, move: Move) -> Iterator[Need]:
+    """That no script copies or edits a file that moves for runs which are not seen to read it."""
+    found = (copied_for_others(project, path) for path in dict.fromkeys(edit.path for edit in move.edits))
+    yield from (Known(False, said) for said in found if said)
 
 
 # --- pins -------------------------------------------------------------------------------------------------------------
