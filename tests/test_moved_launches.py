@@ -228,3 +228,39 @@ def test_a_function_that_tests_import_is_each_of_them(tmp_path: Path, where: str
     report, runs = moved(tmp_path, all_rules(), {**files, **REQUIRED}, "fp32")
     assert paths_changed(report) == {"first.py", "second.py"}, runs
     assert {path: run.state for path, run in runs.items()} == {"train.py": MoveState.MOVED}
+
+
+AMONG_TESTS = """
+    import torch
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+    args = TrainingArguments(output_dir="out", bf16=True)
+    model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.bfloat16)
+    Trainer(model=model, args=args, train_dataset=[]).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "told"), [("tests/demo.py", True), ("tests/test_demo.py", False), ("tests/conftest.py", False)]
+)
+def test_a_script_among_tests_that_trains_is_told_as_left(path: str, told: bool, tmp_path: Path) -> None:
+    report, runs = moved(tmp_path, all_rules(), {path: AMONG_TESTS, **REQUIRED}, "fp32")
+    assert (path in runs, paths_changed(report)) == (told, set())
+    assert not told or (runs[path].state is MoveState.LEFT and {place.path for place in runs[path].why} == {path})
+
+
+def test_what_users_type_is_told_of_a_run_that_is_left(tmp_path: Path) -> None:
+    code = """
+        import torch
+        from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+        (args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+        attention = {"attn_implementation": "flash_attention_2"}
+        model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.bfloat16, **attention)
+        Trainer(model=model, args=args, train_dataset=[]).train()
+    """
+    shown = "```bash\ndeepspeed --include localhost:0,1 train.py \\\n  --deepspeed ds.json \\\n  --bf16\n```\n"
+    files = {"train.py": code, "README.md": shown, "ds.json": '{"bf16": {"enabled": "auto"}}\n', **REQUIRED}
+    _, runs = moved(tmp_path, all_rules(), files, "fp32")
+    assert runs["train.py"].is_left
+    assert [(place.path, place.span.row) for place in runs["train.py"].still] == [("README.md", 4)]

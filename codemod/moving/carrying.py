@@ -11,7 +11,7 @@ from .. import engine
 from ..engine import Options
 from ..model import Applicability, Edit, Finding, Fix, Place, Rule, Span
 from ..outcome import Declaration, MoveState, Report, RunEntry, RunMove, RunReport, Target
-from ..purpose.files import is_test, purpose_of
+from ..purpose.files import purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype, as_dtype
@@ -120,7 +120,7 @@ def _is_listed(each: Verdict, row: RunMove) -> bool:
 
 def _trains(each: Verdict, row: RunMove) -> bool:
     """Whether a file that nothing starts trains in another precision, whatever is switched on."""
-    if row.state is not MoveState.LEFT or row.after == FP32 or each.is_apart or is_test(row.path):
+    if row.state is not MoveState.LEFT or row.after == FP32 or each.is_apart:
         return False
     told = [entry.declaration for entry in each.pair.entries]
     if row.after == UNKNOWN:

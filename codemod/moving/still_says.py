@@ -43,8 +43,8 @@ def still_saying(
 ) -> tuple[Place, ...]:
     """The places of a run that is left to the user, in its new texts, that name the 16-bit type that it was to leave.
 
-    Also what a switch of it brings about: that has to change with the switch. ``built`` are modules that it imports by
-    their names.
+    Also what a switch of it brings about: that has to change with the switch; and what its users type. ``built`` are
+    modules that it imports by their names.
     """
     others = other_halves(target)
     found = list(_in_code(after, {dtype.name for dtype in others}, modules, built)) if others else []
@@ -57,7 +57,8 @@ def still_saying(
         known[item.path, item.span.row] = _told(item) if is_told else known.get((item.path, item.span.row))
     places = {**{(place.path, place.span.row): place for place in found}, **known}
     kept = (place for place in places.values() if place is not None and not purpose_of(place.path).is_left_alone)
-    return tuple(sorted(kept, key=lambda place: (place.path, place.span)))[:MAX_PLACES]
+    said = sorted(kept, key=lambda place: (place.path, place.span))[:MAX_PLACES]
+    return (*said, *shown_to_users(pair, target))
 
 
 def shown_to_users(pair: Pair, target: Target) -> Iterator[Place]:

@@ -18,6 +18,7 @@ from .followed import NOT_GIVEN, followed_in
 from .handed import Handed, handed_to
 from .left_open import ELSEWHERE, is_left, left_switches, open_defaults, passed_together
 from .loaded_files import serves_inference
+from .programs_started import trains_among_tests
 from .run_code import is_used
 from .run_files import reads_python_file
 from .run_members import Member, Run
@@ -196,7 +197,7 @@ def _besides(
 def _trains(project: Project, path: str, modules: Sequence[str], entries: Iterable[RunEntry]) -> bool:
     """Whether a run trains, as far as its path, its code and the trainers that it asks tell."""
     if purpose_of(path).is_foreign or (path.endswith(".py") and only_infers(project, path)):
-        return False
+        return trains_among_tests(project, path)
     if not modules and serves_inference(project, path):
         return False
     own = (entry.declaration for entry in entries if not entry.link.startswith(IMPORTED))

@@ -109,6 +109,13 @@ def is_program(project: Project, path: str) -> bool:
     return False
 
 
+@memo
+def trains_among_tests(project: Project, path: str) -> bool:
+    """Whether a script stands among tests, is not named as one, and trains as it is read."""
+    is_among = is_test(path) and not is_test(path.rpartition("/")[2])
+    return is_among and any(_trains_at_top(project, module) for module in modules_at(project, [path]))
+
+
 def _only_tests_itself(project: Project, path: str) -> bool:
     """Whether other code imports a module, and what it does as a script is to try out its own parts."""
     modules = [*modules_at(project, [path])]
