@@ -81,13 +81,19 @@ def unaccounted(
     told = (item for item in pair.declared if not any(switch in item.value for switch in switches))
     stated = {(item.path, item.span.row) for item in told}
     modules = modules or [pair.before.path]
-    for module in modules_at(after, dict.fromkeys((*modules, *built))):
+    used = [*modules_at(after, dict.fromkeys((*modules, *built)))]
+    regions = [(module, item.node) for module in used for item in autocasts_in(after, module)]
+    asked = (item.test for module, node in regions for item in guards(module, node) if item.holds)
+    named = (node for test in asked for node in ast.walk(test) if isinstance(node, ast.Attribute | ast.Name))
+    states = {last_name(node) for node in named}
+    for module in used:
         for node in _sources(after, module, wanted) if not purpose_of(module.path).is_left_alone else ():
             span = module.document.span(node)
             is_stated = any((module.path, row) in stated for row in range(span.row, span.end_row + 1))
             is_own = not is_stated and (module.path in built or may_use(after, modules[0], module, node))
             holder = next((item for item in module.ancestors(node) if isinstance(item, ast.Lambda)), node)
-            if is_own and not _is_said_again(module, node) and is_run(after, module, holder):
+            is_taken = is_own and not _is_said_again(module, node)
+            if is_taken and (_brings_about(module, node, states) or is_run(after, module, holder)):
                 yield module.place(node, _said(_named(module, node), around(module, node)))
     yield from _in_files(after, pair, wanted, modules)
     for entry in pair.entries:
@@ -127,6 +133,15 @@ def _named(module: ModuleNames, node: ast.expr) -> Constant:
     """The dtype that a source names, if it names one."""
     cast = WEIGHT_CASTS.get(last_name(node)) if _is_called(module, node) else None
     return cast or as_dtype(dtype_of(module, node) or string_of(node))
+
+
+def _brings_about(module: ModuleNames, node: ast.expr, states: Collection[str]) -> bool:
+    """Whether a block switches on a state that a region of the run asks for: a run that needs the one has the other."""
+    statement = next(item for item in module.ancestors(node) if isinstance(item, ast.stmt))
+    block = getattr(module.parents.get(statement), "body", ()) if states else ()
+    stores = [item for item in block if isinstance(item, ast.Assign) and item is not statement in block]
+    on = (item for item in stores if not (isinstance(item.value, ast.Constant) and not item.value.value))
+    return any(last_name(target) in states for item in on for target in item.targets)
 
 
 def _is_said_again(module: ModuleNames, node: ast.expr) -> bool:
