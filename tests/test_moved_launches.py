@@ -264,3 +264,40 @@ def test_what_users_type_is_told_of_a_run_that_is_left(tmp_path: Path) -> None:
     _, runs = moved(tmp_path, all_rules(), files, "fp32")
     assert runs["train.py"].is_left
     assert [(place.path, place.span.row) for place in runs["train.py"].still] == [("README.md", 4)]
+
+
+SUBCLASS = """
+    import torch
+    from transformers import Trainer
+
+
+    class PlainTrainer(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, **rest):
+            with torch.autocast("cuda"):
+                return model(**inputs).loss
+"""
+PROGRAM = """
+    {}
+
+
+    def main():
+        print("nothing yet")
+
+
+    if __name__ == "__main__":
+        main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "beside", "is_moved"),
+    [("from plain import PlainTrainer", True, True), ("import math", True, False), ("", False, True)],
+)
+def test_what_nothing_imports_moves_with_leave_beside_programs(
+    imported: str, beside: bool, is_moved: bool, tmp_path: Path
+) -> None:
+    files = {"plain.py": SUBCLASS, **({"main.py": PROGRAM.format(imported)} if beside else {}), **REQUIRED}
+    report, runs = moved(tmp_path / "safe", all_rules(), files, "fp32")
+    assert paths_changed(report) == ({"plain.py"} if is_moved else set()), runs
+    report, _ = moved(tmp_path / "leave", all_rules(), files, "fp32", unsafe=True)
+    assert paths_changed(report) == {"plain.py"}

@@ -9,13 +9,16 @@ from dataclasses import dataclass, replace
 
 from ..engine import Options, check, choose
 from ..half.weighed_ledger import run_of, weighed_ledger
-from ..model import Finding, Fix, Place, Rule
+from ..model import Finding, Fix, Place, Rule, Span
 from ..outcome import Declaration, Report, RunEntry, RunReport, Target
+from ..purpose.imports import importers_of
+from ..purpose.proved_reach import has_programs, is_installed
 from ..purpose.targets import compute_dtype
 from ..python.names import modules_at
 from ..source.documents import Document
 from ..source.project import Project
 from ..trainers.reading.code_declarations import TORCH
+from ..trainers.reading.programs_started import is_program
 from ..trainers.reading.reach_of_runs import may_use
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.run_code import is_used
@@ -45,6 +48,7 @@ CARRIED_OUT = ("compute", "weights", "cast")
 SAME = "such weights overflow in float16"
 ALL_THE_SAME = "; --unsafe-fixes moves the run all the same"
 CHANGED = "changed, for runs that switch it on"
+IDLE = "nothing is seen to import this, and no run to come to it"
 ONLY_MIXED = "a run that switches it on would compute in mixed precision"
 ALONE = "{} is {}, and does not move alone: nothing else of this run would"
 
@@ -157,10 +161,19 @@ def _not_followed(project: Project, after: Project, pair: Pair, target: Target) 
     found = list(unaccounted(after, pair, target, *modules_and_built(project, pair.before)))
     run = run_of(after, pair.after or pair.before)
     found += shown_to_users(pair, target) if run is not None and run.command is None else ()
+    found += _not_come_to(project, pair)
     before, is_left = pair.before.regime, target.regime not in ("fp16-mixed", pair.before.regime)
     modules = modules_of_run(project, pair.before)
     found += old_switches(after, modules, pair.before, compute_dtype(target.regime))
     return [*found, *scaler_reads(after, modules, before)] if is_left else found
+
+
+def _not_come_to(project: Project, pair: Pair) -> Iterator[Place]:
+    """That nothing imports the code, beside programs that start: what it is for, nobody can tell."""
+    path, programs = pair.before.path, has_programs(project)
+    for module in modules_at(project, [path] if programs and not pair.is_run and path.endswith(".py") else ()):
+        if not (importers_of(project, module) or is_installed(project, path) or is_program(project, path)):
+            yield Place(path, Span(pair.before.row, 1, pair.before.row, 1), IDLE)
 
 
 def _stays_off(pair: Pair) -> bool:
