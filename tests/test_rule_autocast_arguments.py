@@ -79,7 +79,7 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_arguments(name: str, tmp_path: Path) -> None:
     made, wanted = WRONG[name]
-    project = written(tmp_path, {"train.py": program(made)})
+    project = written(tmp_path, {"train.py": program(made), "requirements.txt": "torch==2.3.1\n"})
     assert len(findings(RULE, project)) == 1
     _, texts = migrated([RULE], project, unsafe=True)
     assert f"with {wanted}:" in texts["train.py"]

@@ -50,7 +50,7 @@ def reaching(module: ModuleNames, bindings: list[Binding], use: ast.AST, enough:
     below = ordered[bisect_left(lines, line) :] if repeated else []
     seen = {*kept, *(item for item in below if not repeated.isdisjoint(module.ancestors(item.node)))}
     found = [item for item in bindings if item in seen]
-    if found or bindings[0].scope is not module.module_scope:
+    if found or bindings[0].scope is not module.module_scope or line in lines:
         return found or bindings
     return [item for item in bindings if item.scope is not module.module_scope]  # a module runs from above, only once
 

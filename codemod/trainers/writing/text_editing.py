@@ -36,6 +36,9 @@ class _Draft:
     def change(self, setting: Setting, step: Step) -> None:
         entry = self._current.entries[setting.index]
         if step.verb == "rename":
+            inside = (item for item in self._current.entries if item.key[:-1][: len(entry.key)] == entry.key)
+            if any(not entry.start <= item.start < entry.end for item in inside):  # ``[a]`` ... ``[a.b]``
+                raise EditRefused("the section goes on elsewhere in the file")
             self._apply(renamed(self.text, self._flag_of(setting, entry), step.value))
         elif step.verb == "drop" or (step.value == FALSE and (_is_bare(step, entry) or _is_on_by_itself(step, entry))):
             self._apply(self._current.remove(entry, with_value=not _is_bare(step, entry)))
