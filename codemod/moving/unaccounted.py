@@ -221,13 +221,18 @@ def _is_called(module: ModuleNames, node: ast.expr) -> bool:
     return isinstance(parent, ast.Call) and parent.func is node
 
 
+def _is_plainly_called(module: ModuleNames, node: ast.expr) -> bool:
+    call = module.parents.get(node)
+    return isinstance(call, ast.Call) and call.func is node and not (call.args or call.keywords)
+
+
 def _is_of_others(project: Project, module: ModuleNames, node: ast.expr, name: str) -> bool:
     """Whether a name is code of another package: imported from there, or a method that no class here has.
 
-    Not a region that a trainer opens by its own setting, which the ledger follows.
+    Not a region that a trainer opens by its own setting (``accelerator.autocast()``), which the ledger follows.
     """
-    if isinstance(node, ast.Attribute) and name in OWN_METHODS:
-        return not isinstance(module.parents.get(node), ast.Call) or (module.qualified(node) or "").startswith("torch.")
+    if isinstance(node, ast.Attribute) and name in OWN_METHODS and _is_plainly_called(module, node):
+        return (module.qualified(node) or "").startswith("torch.")
     if module.qualified(node) is not None:
         return definition_of(project, module, node) is None
     return isinstance(node, ast.Attribute) and _is_called(module, node) and not _is_defined(project, name)
