@@ -6,6 +6,7 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ..python.callers import callers_of
 from ..python.enumerations import Member, enumeration_of, equals_its_value, member_named, members_of
 from ..python.functions import called_function, class_of
 from ..python.names import (
@@ -47,6 +48,8 @@ class Open:
 
 
 SOMETHING, OPEN = Something(), Open()
+CUT = Open()
+"""What is too much to look at: what calls pass that are too many, a way that is too long."""
 Known = tuple[str, object]
 Answer = Known | Something | Open
 Values = Callable[[ast.expr], tuple[Answer, ...]]
@@ -55,6 +58,13 @@ Values = Callable[[ast.expr], tuple[Answer, ...]]
 def can_come_out(project: Project, module: ModuleNames, test: ast.expr, holds: bool) -> bool:
     """Whether a test comes out as ``holds`` in some run; not where it asks a switch that nothing is known to set."""
     return _comes_out(test, holds, lambda node: _values(project, module, node))
+
+
+def is_seen_to_come_out(project: Project, module: ModuleNames, test: ast.expr, holds: bool) -> bool:
+    """The same, where what is too much to look at counts for nothing."""
+    return _comes_out(
+        test, holds, lambda node: tuple(item for item in _values(project, module, node) if item is not CUT)
+    )
 
 
 def can_hold(project: Project, module: ModuleNames, item: Given) -> bool:
@@ -126,7 +136,8 @@ def known_texts(project: Project, module: ModuleNames, node: ast.expr) -> frozen
     """All that a key can be, where the source gives each of its values; else None."""
     found = _values(project, module, node)
     known = frozenset(item[1] for item in found if isinstance(item, tuple))
-    return known if OPEN not in found and not any(isinstance(item, Member) for item in known) else None
+    is_open = any(isinstance(item, Open) for item in found)
+    return known if not is_open and not any(isinstance(item, Member) for item in known) else None
 
 
 # --- what a name can be -----------------------------------------------------------------------------------------------
@@ -218,7 +229,9 @@ def _gap(question: Trace[Answer], module: ModuleNames, node: ast.AST, why: Gap) 
     """A parameter that nobody is known to fill has its default; what is asked for without one is passed."""
     if why is Gap.CALLERS and isinstance(node, ast.arg) and _has_default(module, node):
         return (OPEN,) if question.project.memo(may_be_passed, (module, node)) else ()
-    return (OPEN,)
+    function = module.parents.get(module.parents.get(node, node)) if why is Gap.MORE_CALLERS else None
+    is_cut = isinstance(function, FunctionNode) and callers_of(question.project, module, function).is_cut
+    return (CUT if is_cut or why is Gap.LIMIT else OPEN,)
 
 
 def may_be_passed(project: Project, asked: tuple[ModuleNames, ast.arg]) -> bool:

@@ -20,7 +20,7 @@ from ..source.project import Project
 from .files import is_test
 from .imports import importers_of
 from .looked_up import is_collected, is_looked_up, is_served
-from .outcomes import can_come_out
+from .outcomes import is_seen_to_come_out
 from .switches import is_spelled
 
 MAX_HOPS = 4
@@ -89,7 +89,8 @@ def _is_reached(project: Project, module: ModuleNames, node: ast.AST, runs: Runs
 def _can_run(project: Project, asked: tuple[ModuleNames, ast.AST]) -> bool:
     module, node = asked
     return not _stands_in(module, node) and all(
-        can_come_out(project, module, guard.test, guard.holds) and (not guard.holds or _is_chosen(project, guard.test))
+        is_seen_to_come_out(project, module, guard.test, guard.holds)
+        and (not guard.holds or _is_chosen(project, guard.test))
         for guard in guards(module, node)
     )
 

@@ -38,6 +38,8 @@ class Callers:
     sites: tuple[CallSite, ...]
     complete: bool
     """False where the function is also passed as a value, or called on an object whose class is not known."""
+    is_cut: bool = False
+    """Whether there are more calls than are looked at."""
 
 
 NOBODY_KNOWN = Callers((), False)
@@ -53,18 +55,24 @@ def callers_of(project: Project, module: ModuleNames, function: FunctionNode) ->
         computing = project.python_paths(IMPORTING, (name,))
         own, complete = _sites(project, module.path, function, name)
         complete = complete and all(_sites(project, item, function, name)[1] for item in computing)
-        return Callers(tuple(own[:MAX_CALL_SITES]), complete and 0 < len(own) <= MAX_CALL_SITES)
+        return _cut(own, complete)
     sites: list[CallSite] = []
     complete = True
     everywhere = len(project.paths) <= MAX_FILES_SEARCHED
     paths = project.python_paths(() if everywhere else SAID, (name,))
     for path in paths:
         if len(paths) > MAX_CALLER_FILES or len(sites) > MAX_CALL_SITES:
-            return Callers(tuple(_sites(project, module.path, function, name)[0][:MAX_CALL_SITES]), False)
+            own, is_cut = _sites(project, module.path, function, name)[0], len(paths) <= MAX_CALLER_FILES
+            return Callers(tuple(own[:MAX_CALL_SITES]), False, is_cut)
         found, all_known = _sites(project, path, function, name)
         sites += found
         complete = complete and all_known
-    return Callers(tuple(sites), everywhere and complete and bool(sites))
+    return _cut(sites, everywhere and complete)
+
+
+def _cut(sites: list[CallSite], complete: bool) -> Callers:
+    is_cut = len(sites) > MAX_CALL_SITES
+    return Callers(tuple(sites[:MAX_CALL_SITES]), complete and bool(sites) and not is_cut, is_cut)
 
 
 def _is_imported_by_nobody(project: Project, path: str) -> bool:

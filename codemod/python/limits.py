@@ -17,7 +17,7 @@ MAX_ALIAS_HOPS = 8
 """Re-exports in a row: ``pkg/__init__`` -> ``pkg/sub/__init__`` -> the module, and the same again for an alias."""
 MAX_BASES = 6
 """Base classes up in which a method or attribute is searched."""
-MAX_CALL_SITES = 16
+MAX_CALL_SITES = 64
 """Calls of one function. What is called more often is a tool of the whole project, and its arguments say nothing."""
 MAX_CALLER_FILES = 30
 """Files in which a function's name may stand before its callers count as unknown: such a name is a common word."""
