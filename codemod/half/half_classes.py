@@ -14,6 +14,7 @@ from ..flow.classes import ProjectClass
 from ..flow.contexts import autocasts_by_node, opened
 from ..purpose.files import purpose_of
 from ..purpose.proved_reach import is_reached
+from ..purpose.runs import can_be_open
 from ..purpose.steps import is_in_context
 from ..purpose.words import Purpose
 from ..python.callers import callers_of
@@ -151,9 +152,9 @@ def _may_wrap(module: ModuleNames) -> bool:
 
 
 def _is_certainly_open(project: Project, region: Autocast) -> bool:
-    enabled = region.enabled_node
-    on = enabled is None or (isinstance(enabled, ast.Constant) and bool(enabled.value))
-    return on and region.form == "with" and region.understood and opened(project, region).atom.dtype in HALVES
+    """Whether a region computes in one 16-bit type in a run that the project gives: its switch may be an option."""
+    known = region.form == "with" and region.understood and opened(project, region).atom.dtype in HALVES
+    return known and can_be_open(project, region)
 
 
 def _is_ever_cast(project: Project, module: ModuleNames, model: Model) -> bool:

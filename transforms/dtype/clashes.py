@@ -253,11 +253,18 @@ def family_of(meeting: Meeting) -> Family:
         return Family.JOIN
     if meeting.operation in ATTENTION_OPERATIONS:
         return Family.ATTENTION
+    if is_left_by_autocast(meeting):
+        return Family.SUBMODULE
     if odd.made is Made.FACTORY:
         return Family.FACTORY
     if odd.role is Role.DATA or odd.made in (Made.MODULE, Made.OUTPUT, Made.TABLE, Made.PLAIN):
         return Family.SUBMODULE
     return Family.CAST
+
+
+def is_left_by_autocast(meeting: Meeting) -> bool:
+    """Whether what a region computed in 16 bits meets a float32 tensor where autocast is off."""
+    return meeting.mix == "raises" and meeting.meant.atom.made is Made.AUTOCAST
 
 
 def is_mistake(meeting: Meeting) -> bool:

@@ -37,11 +37,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TypeAlias
 
 from ...codemod.flow.analysis import flow_of
-from ...codemod.flow.frame import Meeting, OfPart
+from ...codemod.flow.frame import Meeting, OfPart, Operand
 from ...codemod.flow.lattice import Made, Role
+from ...codemod.flow.meetings import dtype_of
 from ...codemod.flow.roots import followed_modules, holders, in_order
 from ...codemod.half.atom_places import chain_of, step_places
 from ...codemod.model import Finding, Fix, Place, Rule
@@ -55,7 +57,7 @@ from ...codemod.source.project import Project
 from ...codemod.torch.api import CASTS
 from ...codemod.torch.dtypes import HALVES
 from .casts import module_fix, operand_fix, producer_fix
-from .clashes import Family, clashes, name_of, told
+from .clashes import Family, clashes, is_left_by_autocast, name_of, told
 from .seen_clashes import seen_message
 
 WIDENING = ("float", "to")
@@ -69,9 +71,23 @@ Holder: TypeAlias = FunctionNode | None
 def check(project: Project) -> Iterator[Finding]:
     for meeting in clashes(project, Family.SUBMODULE):
         if not hang_on_one_test(meeting):
+            meeting = _narrow_first(meeting)
             message = seen_message(meeting) or _message(meeting)
             yield told(rule, project, meeting, message, fixes(project, meeting))
     yield from _parts_in_float32(project)
+
+
+def _narrow_first(meeting: Meeting) -> Meeting:
+    """What autocast computed is the operand to cast, up to the other's dtype, as it is where it enters a module."""
+    if meeting.operation == "module" or not is_left_by_autocast(meeting):
+        return meeting
+    narrow, wide = meeting.meant.node, meeting.odd.node
+    return replace(
+        meeting,
+        odd=Operand(narrow, meeting.odd.atom),
+        meant=Operand(wide, meeting.meant.atom),
+        meant_dtype=dtype_of(wide) or "torch.float32",
+    )
 
 
 def _message(meeting: Meeting) -> str:
@@ -79,7 +95,8 @@ def _message(meeting: Meeting) -> str:
     if meeting.odd.node is meeting.meant.node:
         return f"{odd} has the project's dtype on one path; on the other it is fed to the model as the data came"
     if meeting.meant.atom.made is Made.AUTOCAST:
-        return f"autocast computed {odd} in 16 bits, and {meant} has float32 weights where it is off: this raises"
+        wide = "has float32 weights" if meeting.operation == "module" else "is float32"
+        return f"autocast computed {odd} in 16 bits, and {meant} {wide} where it is off: this raises"
     if meeting.odd.atom.made is Made.MODULE:
         return f"{meant} is built in float32 and is fed {odd}, which is cast to another dtype: this raises"
     if meeting.odd.atom.role is Role.DATA:
