@@ -16,7 +16,7 @@ from .launch_flags import truth_of
 from .program_files import script_of
 from .run_members import Run
 from .run_settings import is_switch
-from .shown_lines import launch_lines_of, shown_sources
+from .shown_lines import Line, launch_lines_of, lines_of_head, shown_sources
 from .stated_words import speaks
 
 DOCUMENTED = "documented"
@@ -31,7 +31,7 @@ def documented(project: Project, run: Run, items: Iterable[Declaration]) -> Iter
     """
     switches = {item.key.lstrip("-").replace("-", "_"): item.condition for item in items if is_switch(item)}
     for module in modules_at(project, run.modules[:1]):
-        found = list(_halves(project, module))
+        found = list(_halves(project, run, module))
         yield from found
         rows = {(item.path, item.span.row) for item in found}
         for name, condition in switches.items():
@@ -41,14 +41,29 @@ def documented(project: Project, run: Run, items: Iterable[Declaration]) -> Iter
                     yield Declaration(*where, DOCUMENTED, source.text or "true", condition=condition)
 
 
-def _halves(project: Project, module: ModuleNames) -> Iterator[Declaration]:
-    for line in project.memo(launch_lines_of, (module, (FileKind.TEXT,))):
-        if line.is_command and any(script_of(project, line.path, word) == module.path for word, _ in line.words):
-            for (word, start), (following, _) in pairwise([*line.words, ("", 0)]):
-                dtype = _half_of(word, following)
-                if dtype is not None:
-                    value = following if as_dtype(following) == dtype else "true"
-                    yield Declaration(line.path, line.span_of(start, word), TORCH, word, DOCUMENTED, value)
+def _halves(project: Project, run: Run, module: ModuleNames) -> Iterator[Declaration]:
+    lines = (*project.memo(launch_lines_of, (module, (FileKind.TEXT,))), *lines_of_head(module))
+    started = [line for line in lines if line.is_command and _starts(project, line, module)]
+    for line in lines if started else ():
+        for (word, start), (following, _) in pairwise([*line.words, ("", 0)]):
+            dtype = _half_of(word, following) if line in started or line.is_setting else None
+            name = word.rpartition("env:")[2]  # ``$env:NAME``
+            if dtype is not None and (line in started or _is_set_for(project, run, line, name, started)):
+                value = following if as_dtype(following) == dtype else "true"
+                yield Declaration(line.path, line.span_of(start, word), TORCH, name, DOCUMENTED, value)
+
+
+def _starts(project: Project, line: Line, module: ModuleNames) -> bool:
+    return any(script_of(project, line.path, word) == module.path for word, _ in line.words)
+
+
+def _is_set_for(project: Project, run: Run, line: Line, name: str, started: Iterable[Line]) -> bool:
+    """Whether a variable is set in the block of a launch line, read by code of the run, or known to a trainer of it."""
+    if any(line.is_in_block_of(other) for other in started):
+        return True
+    trainers = (each for each in project.frameworks for key in each.keys if name in key.variables)
+    asked = (f'"{name}"', f"'{name}'", *(package for each in trainers for package in each.packages))
+    return any(word in module.document.text for module in modules_at(project, run.modules) for word in asked)
 
 
 def _half_of(word: str, following: str) -> Dtype | None:
@@ -56,6 +71,7 @@ def _half_of(word: str, following: str) -> Dtype | None:
     given = as_dtype(following) if speaks(word.lstrip("-")) else None
     if given in HALVES and isinstance(given, Dtype):
         return given
-    parts = words_of(word) if word.startswith("-") and truth_of(following) is not False else ()
+    is_on = truth_of(following) is not False if word.startswith("-") else truth_of(following) is True
+    parts = words_of(word) if is_on else ()
     named = {DTYPE_WORDS[part] for part in parts if part in DTYPE_WORDS}
     return named.pop() if len(named) == 1 and NEGATIONS.isdisjoint(parts) and named <= {*HALVES} else None

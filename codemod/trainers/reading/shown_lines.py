@@ -24,14 +24,20 @@ from .source import Source
 
 KINDS = (FileKind.TEXT, FileKind.SHELL)
 FILES = (*CONFIG_ENDINGS, ".py")
-COMMANDS = (*FILES, "--", "=", " -m ")
+COMMANDS = (*FILES, "--", "=", " -m ", "setenv ", "setx ", "ENV ")
 """What stands in the lines that start a program; other texts are read fast."""
 VERSION = ".0123456789"
 """What ends the name of an interpreter: ``python3.10``."""
+FENCE = "```"
 MAX_WORDS = 400
 """Words of one line in which files are looked for."""
 _MARKS = str.maketrans("=`'\"", "    ")
 _WORD = re.compile(r"\S+")
+_SETTING = re.compile(
+    r"[\s$>%`#]*(?:(?:export|set|env|ENV)\s+[A-Za-z_]\w*=.*|(?:setenv|setx|ENV|env)\s+[A-Za-z_]\w*\s.*"
+    r"|\$?env:\w+\s*=.*|[A-Z][A-Z0-9_]*=\S*\s*)"
+)
+"""A line that gives a variable a value for the lines below: ``export NAME=value``, ``$env:NAME = "value"``."""
 
 
 @fact
@@ -90,7 +96,7 @@ def lines_leaving_out(project: Project, module: ModuleNames, name: str, default:
 
 
 @dataclass(frozen=True)
-class _Line:
+class Line:
     """One line of a text, with what continues it."""
 
     document: Document
@@ -111,9 +117,21 @@ class _Line:
         """Whether it says how the program is started, not only of what it is called."""
         return any(starts_programs(word.strip("`$!>")) for word, _ in self.words)
 
+    @cached_property
+    def is_setting(self) -> bool:
+        """Whether all that it does is to set a variable for what is started below."""
+        return _SETTING.fullmatch(self.text) is not None
+
+    def is_in_block_of(self, other: Line) -> bool:
+        """Whether no fence of a read-me stands between them, and both are indented alike."""
+        first, last = sorted((self, other), key=lambda item: item.start)
+        depths = {len(item.text) - len(item.text.lstrip()) for item in (self, other)}
+        is_near = self.path == other.path and len(depths) == 1
+        return is_near and FENCE not in self.document.text[first.start : last.start]
+
     def given(self, name: str, flags: set[str]) -> list[str]:
-        pairs = [word.partition("=") for word in self.text.split()]
-        given = [value for key, sign, value in pairs if sign and key.rpartition(".")[2] == name]
+        pairs = [word.strip("`'\"").partition("=") for word in self.text.split()]
+        given = [value.strip("'\"") for key, sign, value in pairs if sign and key.rpartition(".")[2] == name]
         return [*_behind(self.text, flags), *given]
 
     def span_of(self, start: int, word: str) -> Span:
@@ -127,24 +145,36 @@ class _Line:
         return Span(*self.document.position(start), *self.document.position(end))
 
 
-def _lines_of(project: Project, kind: FileKind) -> tuple[_Line, ...]:
+def _lines_of(project: Project, kind: FileKind) -> tuple[Line, ...]:
     """The lines of all texts of a kind in which something may be started."""
-    found: list[_Line] = []
-    for document in project.documents(kind, (*LAUNCHING, "--", "=")):
-        end = 0
-        for text in document.text.replace("\\\r\n", "   ").replace("\\\n", "  ").split("\n"):
-            start, end = end, end + len(text) + 1
-            if any(mark in text for mark in COMMANDS):
-                found.append(_Line(document, start, text))
-    return tuple(found)
+    found = (_split(document) for document in project.documents(kind, (*LAUNCHING, "--", "=")))
+    return tuple(line for lines in found for line in lines)
 
 
-def launch_lines_of(project: Project, asked: tuple[ModuleNames, tuple[FileKind, ...]]) -> tuple[_Line, ...]:
-    """The lines that start a program of a module."""
+def lines_of_head(module: ModuleNames) -> Iterator[Line]:
+    """The same of what stands at the head of a program, in comments and its docstring; of a notebook nothing."""
+    head = module.tree.body[0] if module.tree.body and module.document.kind is FileKind.PYTHON else None
+    if head is not None:
+        end = module.span(head).end_row if ast.get_docstring(module.tree) is not None else module.span(head).row - 1
+        yield from _split(module.document, len("\n".join(module.document.text.split("\n")[:end])))
+
+
+def _split(document: Document, most: int | None = None) -> Iterator[Line]:
+    end = 0
+    for text in document.text[:most].replace("\\\r\n", "   ").replace("\\\n", "  ").split("\n"):
+        start, end = end, end + len(text) + 1
+        if any(mark in text for mark in COMMANDS):
+            yield Line(document, start, text)
+
+
+def launch_lines_of(project: Project, asked: tuple[ModuleNames, tuple[FileKind, ...]]) -> tuple[Line, ...]:
+    """The lines that start a program of a module, and those of the same read-mes that set variables for them."""
     module, kinds = asked
     programs = programs_of(project, module)
-    lines = (line for kind in kinds for line in project.memo(_lines_of, kind))
-    return tuple(line for line in lines if any(_starts(project, line.path, word, programs) for word, _ in line.words))
+    lines = [line for kind in kinds for line in project.memo(_lines_of, kind)]
+    found = [line for line in lines if any(_starts(project, line.path, word, programs) for word, _ in line.words)]
+    paths = {line.path for line in found if line.document.kind is FileKind.TEXT}
+    return (*found, *(line for line in lines if line.path in paths and line.is_setting and line not in found))
 
 
 def _starts(project: Project, path: str, word: str, programs: set[str]) -> bool:
