@@ -86,3 +86,113 @@ def test_a_variable_of_another_program_is_not_told(tmp_path: Path) -> None:
     assert runs["train.py"].state is MoveState.MOVED
     listed = [item.path for item in read(tmp_path / "stated", files).declarations if item.role == "documented"]
     assert "notes.md" not in listed
+
+
+PICKED = """
+    import argparse
+    from contextlib import suppress
+
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--native-amp", action="store_true")
+    args = parser.parse_args()
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    backend = None
+    if args.native_amp:
+        backend = "native"
+    {made}
+    for inputs in torch.ones(4, 4, 8, device="cuda"):
+        with {entered}:
+            loss = model(inputs).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+PASSED_ON = "context = suppress\n    if backend == 'native':\n        context = torch.cuda.amp.autocast"
+MADE = "context = torch.autocast('cuda') if backend == 'native' else suppress()"
+
+
+@pytest.mark.parametrize(
+    ("made", "entered"),
+    [
+        (PASSED_ON, "context()"),
+        ("", "torch.autocast('cuda', enabled=backend == 'native')"),
+        ("", "torch.autocast('cuda', enabled=backend in ('native', 'torch'))"),
+        (MADE, "context"),
+    ],
+)
+def test_a_word_that_a_switch_picks_switches_regions(made: str, entered: str, tmp_path: Path) -> None:
+    files = {"train.py": PICKED.format(made=made, entered=entered), "run.sh": "python train.py --native-amp\n"}
+    found = read(tmp_path / "given", files)
+    assert [each.regime for each in found.runs] == ["fp16-mixed"]
+    (run,) = read(tmp_path / "off", {"train.py": files["train.py"]}).runs
+    assert (run.default, run.otherwise) == ("fp32", "fp16-mixed with native_amp")
+    _, runs = moved(tmp_path / "moved", all_rules(), {**files, "requirements.txt": PINS}, "fp32")
+    assert runs["run.sh"].after != "fp32" or runs["run.sh"].state is MoveState.MOVED
+
+
+COMMANDS = """
+    import argparse
+
+    import torch
+
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers(dest="command")
+    commands.add_parser("pretrain").add_argument("--precision", default="fp16", choices=["fp16", "bf16"])
+    commands.add_parser("tune").add_argument("--precision", default="{other}", choices=["fp32", "fp16", "bf16"])
+    args = parser.parse_args()
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    dtype = {{"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}}[args.precision]
+    for inputs in torch.ones(4, 4, 8, device="cuda"):
+        with torch.autocast("cuda", dtype=dtype, enabled=dtype != torch.float32):
+            loss = model(inputs).sum()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_commands_with_other_defaults_of_one_option_are_not_told_apart(tmp_path: Path) -> None:
+    files = {"train.py": COMMANDS.format(other="bf16"), "run.sh": "python train.py tune\n", "requirements.txt": PINS}
+    _, runs = moved(tmp_path / "other", all_rules(), files)
+    assert (runs["run.sh"].before, runs["run.sh"].after) == ("unknown", "bf16-mixed")
+    report, runs = moved(tmp_path / "off", all_rules(), {**files, "train.py": COMMANDS.format(other="fp32")})
+    assert (not report.changes, runs["run.sh"].before) == (True, "unknown")
+    _, runs = moved(tmp_path / "same", all_rules(), {**files, "train.py": COMMANDS.format(other="fp16")})
+    assert (runs["run.sh"].before, runs["run.sh"].after) == ("fp16-mixed", "bf16-mixed")
+
+
+MMCV = """
+    import argparse
+
+    from mmcv import Config
+    from mmdet.apis import train_detector
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("config")
+    cfg = Config.fromfile(parser.parse_args().config)
+    train_detector(build(cfg.model), [], cfg)
+"""
+HOOK = "_base_ = './base.py'\noptimizer_config = dict(type='{}', loss_scale=512.0, distributed=False{})\n"
+OLD_CONFIGS = {
+    "base.py": "optimizer = dict(type='SGD', lr=0.02)\noptimizer_config = dict(grad_clip=None)\n",
+    "section.py": "_base_ = './base.py'\nfp16 = dict(loss_scale=512.0)\n",
+    "hook.py": HOOK.format("Fp16OptimizerHook", ""),
+    "often.py": HOOK.format("GradientCumulativeFp16OptimizerHook", ", cumulative_iters=4"),
+    "own.py": HOOK.format("EmaFp16OptimizerHook", ""),
+    "unseen.py": "_base_ = '../library/base.py'\nfp16 = dict(loss_scale=512.0)\n",
+}
+
+
+def test_a_configuration_of_mmcv_without_its_switch_is_in_float32(tmp_path: Path) -> None:
+    names = [name for name in OLD_CONFIGS if name != "base.py"]
+    files = {f"configs/{name}": text for name, text in OLD_CONFIGS.items()}
+    files |= {f"{name}.sh": f"python train.py configs/{name}\n" for name in names}
+    report, runs = moved(tmp_path, all_rules(), {**files, "train.py": MMCV}, "fp32")
+    arrived = {path: each.after for path, each in runs.items() if path.endswith(".sh")}
+    left = {"own.py.sh": "fp16-mixed", "unseen.py.sh": "fp16-mixed"}
+    assert arrived == {**{f"{name}.sh": "fp32" for name in names}, **left}
+    (often,) = (change.after.decode() for change in report.changes if change.path == "configs/often.py")
+    assert "dict(type='GradientCumulativeOptimizerHook', cumulative_iters=4)" in often

@@ -9,9 +9,13 @@ from ..model import Finding, Fix, Place
 from ..outcome import Declaration, RunEntry, RunMove, RunReport
 from ..source.documents import FileKind, kind_of
 from ..source.project import Project
+from ..trainers.framework import Key
 from ..trainers.reading.auditing import OFF, Ledger
+from ..trainers.reading.recognition import stands_at
+from ..trainers.reading.run_files import has_unseen_bases
 
 UNKNOWN, FP32 = "unknown", "fp32"
+PYTHON = ".py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,9 @@ def pairs_of(before: Ledger, after: Ledger) -> list[Pair]:
 
 
 def at_default(project: Project, pair: Pair) -> Pair:
-    """``pair``, in float32 where the flags are gone that had switched 16 bits on, and nothing else says anything.
+    """``pair``, in float32 where what had switched 16 bits on is gone, and nothing else says anything.
+
+    That were flags, or variables of a configuration in Python whose bases are all seen.
 
     Their trainer is off where nothing is said; of a run without any declaration a ledger does not know that.
     """
@@ -86,15 +92,22 @@ def at_default(project: Project, pair: Pair) -> Pair:
         (item, key)
         for item in won
         for key in (tables[item.framework].keys if item.framework in tables else ())
-        if key.means and item.key in key.flags
+        if key.means and (item.key in key.flags or (_is_at(item, key) and item.path.endswith(PYTHON)))
     ]
     is_silent = pair.after is None or not any(item.regime or item.role == "compute" for item in pair.declared)
     if pair.regime != UNKNOWN or not won or not is_silent or len(keys) != len(won):
         return pair
-    if any(key.default != OFF or item.role != "compute" or item.path != pair.before.path for item, key in keys):
+    own = (pair.before.path, *(item.path for item, key in keys if _is_at(item, key)))
+    if any(key.default != OFF or item.path not in own for item, key in keys):
+        return pair
+    if any(has_unseen_bases(project, path) for path in own if path.endswith(PYTHON)):
         return pair
     entries = pair.after.entries if pair.after is not None else ()
     return replace(pair, after=replace(pair.before, regime=FP32, entries=entries, otherwise="", default=""))
+
+
+def _is_at(item: Declaration, key: Key) -> bool:
+    return any(stands_at(item.key, place) for place in key.places)
 
 
 def only_own(project: Project, row: RunMove) -> RunMove:

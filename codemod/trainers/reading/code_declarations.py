@@ -14,12 +14,12 @@ from ...purpose.steps import carries_nothing_back, validates
 from ...purpose.training import training_modules
 from ...python.arguments import receiver_of
 from ...python.exits import blocks_of
-from ...python.names import ModuleNames, modules_with, string_of
+from ...python.names import ModuleNames, last_name, modules_with, string_of
 from ...python.options import speaking_options
 from ...python.precision_words import CHOOSING
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
-from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, dtype_scenarios
+from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, autocasts_in, dtype_scenarios
 from ...torch.dtype_values import constants_of
 from ...torch.dtypes import BF16, FP16, FP32, MIXED, TORCH_DTYPES, UNKNOWN, Dtype
 from ...torch.machine_answers import machine_dtypes
@@ -78,7 +78,7 @@ def _regions(project: Project) -> Iterator[Declaration]:
     for item in autocasts(project):
         document = item.module.document
         if item.form == "reference":
-            yield from _chosen(item)
+            yield from _chosen(project, item)
             continue
         values = {scenario.value for scenario in dtype_scenarios(project, item)}
         names = [value.name for value in values if isinstance(value, Dtype)]
@@ -113,15 +113,20 @@ def _mostly_off(project: Project, item: Autocast) -> str:
     return f"if {text_of(holder.test)}" if False in constants_of(project, item.module, holder.test) else ""
 
 
-def _chosen(item: Autocast) -> Iterator[Declaration]:
+def _chosen(project: Project, item: Autocast) -> Iterator[Declaration]:
     """``autocast = torch.cuda.amp.autocast if args.precision == "amp" else suppress``, and one that is passed on."""
     holder, document = item.module.parents.get(item.reference), item.module.document
-    dtype, said = DEFAULT_DTYPE.get(item.device or "cuda"), ""
+    dtype, said = DEFAULT_DTYPE.get(item.device or "cuda"), condition_of(project, item)
     if isinstance(holder, ast.IfExp) and holder.test is not item.reference:
         other = holder.orelse if holder.body is item.reference else holder.body
         if (item.module.qualified(other) or "").endswith(".autocast"):
             return  # two spellings of one: what is entered by the name says what it computes in
         said = f"{'if' if holder.body is item.reference else 'if not'} {text_of(holder.test)}"
+    elif isinstance(holder, ast.Assign):
+        name, regions = last_name(holder.targets[0]), autocasts_in(project, item.module)
+        given = [*item.module.bindings_of(holder.targets[0]), *item.module.attribute_stores.get(name, ())]
+        if len(given) < 2 or any(last_name(other.reference) == name for other in regions):
+            return  # a name of its own: what is entered by it says what it computes in
     elif not (isinstance(holder, ast.Call) and item.reference in holder.args):
         return
     if dtype is not None:

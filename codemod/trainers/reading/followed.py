@@ -18,9 +18,9 @@ from ...python.trace import trace
 from ...source.facts import fact
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
-from ...torch.autocast import Autocast, autocasts, dtype_scenarios
+from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, dtype_scenarios
 from ...torch.dtype_values import scenarios_of
-from ...torch.dtypes import HALVES, MIXED, TRUE, Dtype, Scenario
+from ...torch.dtypes import HALVES, MIXED, TRUE, UNKNOWN, Constant, Dtype, Scenario
 from ...torch.machine_tests import tells_of_bf16
 from .knobs import Knob, knobs_of
 from .links import sources
@@ -178,7 +178,8 @@ def _switched(project: Project) -> Iterator[tuple[str, Declaration]]:
         condition = condition_of(project, region)
         if not condition:
             continue
-        values = dtypes_when_on(project, region)
+        default: Constant = DEFAULT_DTYPE.get(region.device or "cuda", UNKNOWN)
+        values = dtypes_when_on(project, region) if region.form != "reference" else {default}
         dtype = next(iter(values)) if len(values) == 1 else None
         on = MIXED.get(dtype, "") if isinstance(dtype, Dtype) else ""
         row = region.module.document.span(region.node).row

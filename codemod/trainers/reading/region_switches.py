@@ -49,9 +49,7 @@ def switches_of(region: Autocast) -> Iterator[RegionSwitch]:
 def _switches_around(module: ModuleNames, node: ast.AST) -> Iterator[RegionSwitch]:
     for guard in reversed(guards(module, node)):
         for switch in _switches(guard.test, guard.holds):
-            read = read_of(module, switch.node)
-            name = switch.node.id if isinstance(switch.node, ast.Name) else read.name if read is not None else ""
-            if is_switch(name):
+            if _is_speaking(module, switch.node):
                 yield switch
 
 
@@ -122,8 +120,35 @@ def _truths(scenario: Scenario) -> Iterator[tuple[str, bool]]:
 
 
 def made_if(project: Project, region: Autocast) -> tuple[ModuleNames, ast.expr] | None:
-    """``amp`` of ``enabled=scaler is not None``, where ``scaler = GradScaler() if amp else None`` made the object."""
-    return _made_of(project, region, region.enabled_node, ast.IsNot)
+    """``amp`` of ``enabled=scaler is not None``, where ``scaler = GradScaler() if amp else None`` made the object.
+
+    And of ``enabled=backend == "native"``, or that test around the region, where ``if amp: backend = "native"``.
+    """
+    made = _made_of(project, region, region.enabled_node, ast.IsNot)
+    tests = [item.test for item in reversed(guards(region.module, region.node)) if item.holds]
+    nodes = (region.enabled_node, *tests) if made is None else ()
+    picked = (_picked_by(project, region.module, node) for node in nodes if isinstance(node, ast.Compare))
+    return made or next(filter(None, picked), None)
+
+
+def _picked_by(project: Project, module: ModuleNames, test: ast.Compare) -> tuple[ModuleNames, ast.expr] | None:
+    """What decides whether a variable has the word that a test asks for, where all that it can be is written down."""
+    if len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq | ast.In):
+        return None
+    words = [item.value for item in ast.walk(test.comparators[0]) if isinstance(item, ast.Constant)]
+    picks = trace(project, module, test.left, PICKS)
+    fitting = {item for item in picks if item is not None and item[0] in words}
+    decided = fitting.pop() if len(fitting) == 1 and None not in picks else None
+    if decided is None or decided[1] is None or decided[2] is None:
+        return None
+    speaking = (item.node for item in _switches(decided[2], True) if item.opens and _is_speaking(decided[1], item.node))
+    node = next(speaking, None)
+    return (decided[1], node) if node is not None else None
+
+
+def _is_speaking(module: ModuleNames, node: ast.expr) -> bool:
+    read = read_of(module, node)
+    return is_switch(node.id if isinstance(node, ast.Name) else read.name if read is not None else "")
 
 
 def made_around(project: Project, region: Autocast) -> Iterator[tuple[ModuleNames, ast.expr]]:
@@ -150,7 +175,10 @@ def condition_of(project: Project, region: Autocast) -> str:
     switch = main_switch(project, region)
     if switch is not None:
         return project.fact(_first_names).get(_leads_to(project, region.module, switch), switch.condition)
-    return f"{ENABLED}{text_of(region.enabled_node)}" if region.enabled_node is not None else ""
+    if region.enabled_node is not None:
+        return f"{ENABLED}{text_of(region.enabled_node)}"
+    picked = made_if(project, region)
+    return f"{ENABLED}{ast.unparse(picked[1])}" if picked is not None else ""
 
 
 def _leads_to(project: Project, module: ModuleNames, switch: RegionSwitch) -> frozenset[tuple[str, Span, bool]]:
@@ -236,3 +264,24 @@ TESTS: Domain[Test] = Domain(_tests, lambda *_gap: (None,), setting=lambda *_set
 Made: TypeAlias = "tuple[ModuleNames, ast.expr] | None"
 MADE: Domain[Made] = Domain(_made, lambda *_gap: (None,), _made_under, setting=lambda *_setting: (None,))
 """The tests with which an object is made in place of None; None where something else decides."""
+
+Pick: TypeAlias = "tuple[object, ModuleNames | None, ast.expr | None] | None"
+
+
+def _picks(_question: Trace[Pick], module: ModuleNames, node: ast.expr) -> Iterable[Pick] | None:
+    if isinstance(node, ast.IfExp) and isinstance(node.body, ast.Constant) and isinstance(node.orelse, ast.Constant):
+        return (node.body.value, module, node.test), (node.orelse.value, None, None)
+    return ((node.value, None, None),) if isinstance(node, ast.Constant) else None
+
+
+def _picked_under(_question: Trace[Pick], step: Step, found: Iterable[Pick]) -> Iterable[Pick]:
+    """``if args.native_amp: backend = "native"``: the innermost test that holds there."""
+    tests = guards(step.module, step.binding.node) if isinstance(step, Bound) else ()
+    test = next((item.test for item in reversed(tests) if item.holds), None)
+    if test is None or not isinstance(step, Bound):
+        return found
+    return tuple((item[0], step.module, test) if item is not None and item[2] is None else item for item in found)
+
+
+PICKS: Domain[Pick] = Domain(_picks, lambda *_gap: (None,), _picked_under, setting=lambda *_setting: (None,))
+"""The values that a variable can have, each with the test that picks it; None for what is not written down."""

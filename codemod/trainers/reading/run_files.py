@@ -112,18 +112,26 @@ def _in_text(project: Project, path: str) -> Iterator[str]:
 def _named_bases(project: Project, module: ModuleNames) -> Iterator[str]:
     """``_base_ = ["../base.py"]`` and ``with read_base(): from .base import *``."""
     near = module.document.path
-    for binding in module.module_scope.bindings.get(BASES[0], ()):
-        for node in ast.walk(binding.value) if binding.value is not None else ():
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                base = posixpath.normpath(posixpath.join(posixpath.dirname(near), node.value))
-                if base in project.paths:
-                    yield base
+    yield from (base for base in _listed_bases(module) if base in project.paths)
     for statement in module.tree.body:
         for inner in statement.body if isinstance(statement, ast.With) else ():
             if isinstance(inner, ast.ImportFrom) and inner.module:
                 path = project.python_path(absolute_module(near, inner.module, inner.level), near)
                 if path is not None:
                     yield path
+
+
+def _listed_bases(module: ModuleNames) -> Iterator[str]:
+    for binding in module.module_scope.bindings.get(BASES[0], ()):
+        for node in ast.walk(binding.value) if binding.value is not None else ():
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield posixpath.normpath(posixpath.join(posixpath.dirname(module.document.path), node.value))
+
+
+def has_unseen_bases(project: Project, path: str) -> bool:
+    """Whether a configuration in Python inherits from a file that the project does not hold, at whatever depth."""
+    modules = modules_at(project, (path, *(base for base in project.memo(_bases_of, path) if base.endswith(".py"))))
+    return any(base not in project.paths for module in modules for base in _listed_bases(module))
 
 
 def reads_python_file(project: Project, modules: Sequence[str]) -> bool:

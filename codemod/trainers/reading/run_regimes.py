@@ -94,7 +94,7 @@ def otherwise(run: Run, items: Sequence[Declaration], regime: str) -> tuple[str,
 def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:
     """The same for a run: of settings that are followed the strongest count, if what is fixed does not differ."""
     off = off_by(run, items)
-    if _is_open_word(off, items):
+    if _is_open_word(off, items) or _is_by_command(items):
         return "unknown"
     if off and (run.command is not None or any(item.role != "option" or _names_float32(item) for item in off)):
         return "fp32"  # of a program that no launch line starts a read-me may tell to pass a switch
@@ -112,13 +112,27 @@ def _is_open_word(off: Sequence[Declaration], items: Sequence[Declaration]) -> b
     return bool(off) and len(words) == len(off) and any(item.feeds and item.value.startswith("$") for item in items)
 
 
+def _name(item: Declaration) -> str:
+    """The name of an option, or of an entry, without the sections that it stands in."""
+    return item.key.lstrip("-").replace("-", "_").rpartition(".")[2]
+
+
+def _is_by_command(items: Sequence[Declaration]) -> bool:
+    """Whether two parsers of a program give one option other defaults, and nothing is given for it."""
+    given = {_name(item) for item in items if item.feeds and item.role != "option"}
+    defaults: dict[tuple[str, str], set[str]] = {}
+    for item in (item for item in items if item.role == "option" and item.feeds and _name(item) not in given):
+        defaults.setdefault((item.path, item.key), set()).add(item.value.strip("'\""))
+    return any(len(values) > 1 for values in defaults.values())
+
+
 def _is_left_out(item: Declaration, items: Sequence[Declaration]) -> bool:
     """Whether weights are cast under an option that is off and that nothing gives: ``if use_bf16: model.to(...)``."""
     kind, _, test = item.condition.rpartition(" ")
     if item.role != "weights" or kind != "if" or not test.replace(".", "").isidentifier():
         return False
     name = test.rpartition(".")[2]
-    told = [each for each in items if each.key.lstrip("-").replace("-", "_").rpartition(".")[2] == name]
+    told = [each for each in items if _name(each) == name]
     return any(each.role == "option" for each in told) and all(each.value.lower() in OFF for each in told)
 
 
