@@ -24,8 +24,10 @@ def cast_of_each(module: ModuleNames, statement: ast.stmt, name: str) -> ast.Cal
     if isinstance(statement, ast.For) and isinstance(statement.iter, ast.Tuple | ast.List):
         return _of_listed(statement) if name in map(ast.unparse, statement.iter.elts) else None
     if isinstance(statement, ast.For):
-        over = isinstance(statement.iter, ast.Call) and not statement.iter.args and _is_of(statement.iter, name, *ALL)
-        return _only_cast(_of_trained(statement)) if over else None
+        walk = statement.iter if isinstance(statement.iter, ast.Call) and not statement.iter.args else None
+        if walk is None or not _is_of(walk, name, *ALL):
+            return None
+        return _only_cast(_of_trained(statement), of_tensors=not _is_of(walk, name, "modules", "named_modules"))
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call) or not _is_of(call, name, "apply") or len(call.args) != 1:
         return None
@@ -113,15 +115,19 @@ def _is_of(call: ast.Call, name: str, *methods: str) -> bool:
     return owner is not None and ast.unparse(owner) == name
 
 
-def _only_cast(body: Sequence[ast.stmt]) -> ast.Call | None:
-    """The cast of a body that does nothing else: ``m.half()``, ``p.data = p.data.to(dtype)``."""
+def _only_cast(body: Sequence[ast.stmt], *, of_tensors: bool = False) -> ast.Call | None:
+    """The cast of a body that does nothing else: ``m.half()``, ``p.data = p.data.to(dtype)``.
+
+    A tensor is not cast in place: ``p.half()`` and ``p = p.half()`` leave the weights as they are.
+    """
     only = body[0] if len(body) == 1 else None
     value = only.value if isinstance(only, ast.Assign | ast.Expr) else None
     owner = receiver_of(value)
     if owner is None or not isinstance(value, ast.Call) or not _is_cast(value):
         return None
-    same = not isinstance(only, ast.Assign) or ast.unparse(only.targets[0]) == ast.unparse(owner)
-    return value if same else None
+    target = ast.unparse(only.targets[0]) if isinstance(only, ast.Assign) else ""
+    stored = target.endswith(".data") if of_tensors else True
+    return value if stored and target in ("", ast.unparse(owner)) else None
 
 
 def _is_cast(call: ast.Call) -> bool:
