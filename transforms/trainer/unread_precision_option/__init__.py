@@ -4,8 +4,10 @@
 
 `python train.py --fp16` trains in float32 as before: the option is declared and `args.fp16` is read nowhere.
 `train(..., use_amp=True)` does the same where `train` never looks at `use_amp`, and `--fp16` where it only switches a
-GradScaler: without autocast that scales a loss in float32. Nothing is raised; the run needs the
-memory and the time of float32, and comparisons of precisions compare a run with itself.
+GradScaler: without autocast that scales a loss in float32. A key of the project's own configuration (`fp16: true`) that
+no code of the program names has no effect either, nor has what is only printed, or kept in an attribute that nothing
+reads. Nothing is raised; the run needs the memory and the time of float32, and comparisons of precisions compare a run
+with itself.
 
 ## Why
 
@@ -26,7 +28,8 @@ what asks for mixed precision where an autocast without a switch gives it anyway
 code refuses (`assert not use_fp16`). Parameters of functions that only raise or do nothing, that override or
 implement something, that have namesakes with the same parameter, that are passed on as values, or that nobody in the
 project passes a precision for (what options are when nothing sets them counts); functions that delete the parameter,
-or read `locals()`; tests.
+or read `locals()` or click's context; attributes of classes that hold settings. Keys that are off, of files that no
+program is seen to load, or one that uses a trainer or another library that may read them. Tests.
 """
 
 from __future__ import annotations
@@ -42,8 +45,9 @@ from ....codemod.python.exits import blocks_of
 from ....codemod.python.indexes import HOLDING
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
+from .keys import unread_keys
 from .options import unread_options
-from .parameters import unread_parameters
+from .parameters import unread_commands, unread_parameters
 from .words import WORDS, names_precision
 
 
@@ -52,6 +56,8 @@ def check(project: Project) -> Iterator[Finding]:
         for kind in KINDS:
             for draft in kind(project, module):
                 yield rule.found(*draft)
+    for draft in unread_keys(project):
+        yield rule.found(*draft)
 
 
 # --- options that are overwritten -------------------------------------------------------------------------------------
@@ -86,6 +92,6 @@ def _replaces(first: ast.stmt, second: ast.stmt) -> TypeGuard[ast.Assign]:
     return reads and not calls and not looks
 
 
-KINDS = (unread_options, unread_parameters, overwritten_settings)
+KINDS = (unread_options, unread_parameters, unread_commands, overwritten_settings)
 
 rule = Rule.of("PF407", check)

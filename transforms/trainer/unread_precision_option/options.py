@@ -11,7 +11,7 @@ from ....codemod.purpose.imports import importers_of, reached_from
 from ....codemod.python.bindings import only_value
 from ....codemod.python.callers import callers_of
 from ....codemod.python.functions import called_function, class_of
-from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain
+from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, last_name
 from ....codemod.python.options import SETTINGS, Option, options_in
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.shown_lines import shown_values
@@ -47,7 +47,7 @@ def unread_options(project: Project, module: ModuleNames) -> Iterator[Draft]:
     for option in wanted:
         is_read = any(_reads(other, option, declared) for other in program) or is_refused(option.name, functions)
         scaler = switched_scaler(project, program, option) if is_read else None
-        if (not is_read or scaler is not None) and _is_asked_for(project, module, option):
+        if (not is_read or scaler is not None) and is_asked_for(project, module, option):
             reach = f"nothing in the program reads {option.name}"
             if scaler is not None:
                 reach = "it switches a GradScaler, and all that this scales is computed in float32"
@@ -70,7 +70,7 @@ def _is_wanted(option: Option) -> bool:
     )
 
 
-def _is_asked_for(project: Project, module: ModuleNames, option: Option) -> bool:
+def is_asked_for(project: Project, module: ModuleNames, option: Option) -> bool:
     """Whether a run that the project gives asks for the precision: by default, or in a launch line."""
     default = option.default.value if isinstance(option.default, ast.Constant) else None
     by_default = isinstance(default, str | int) and is_asked(default)
@@ -94,7 +94,11 @@ def _reads(module: ModuleNames, option: Option, declared: Collection[str]) -> bo
 
     Of whatever object; a part of a library (``torch.cuda.amp``) reads no option, nor does what a class stores itself.
     """
-    loads = (node for node in module.attribute_loads.get(option.name, ()) if not _is_stored_here(module, node))
+    loads = (
+        node
+        for node in module.attribute_loads.get(option.name, ())
+        if not _is_stored_here(module, node) and not is_only_shown(module, node)
+    )
     if any(module.qualified(node) is None for node in loads) or _is_misspelled(module, option, declared):
         return True
     spellings = (option.name, option.name.replace("_", "-"))
@@ -102,6 +106,15 @@ def _reads(module: ModuleNames, option: Option, declared: Collection[str]) -> bo
         isinstance(node.value, str) and node.value.lstrip("-") in spellings and _asks(module, node)
         for node in module.of_type(ast.Constant)
     )
+
+
+def is_only_shown(module: ModuleNames, node: ast.AST) -> bool:
+    """``print("fp16:", args.fp16)``, ``log.info(f"{args.fp16}")``: a statement that does nothing else with it."""
+    above = module.parents.get(node)
+    while isinstance(above, ast.FormattedValue | ast.JoinedStr | ast.keyword | ast.Tuple | ast.BinOp):
+        node, above = above, module.parents.get(above)
+    shows = isinstance(above, ast.Call) and above.func is not node and last_name(above.func) in PRINTS
+    return shows and above is not None and isinstance(module.parents.get(above), ast.Expr)
 
 
 def _is_stored_here(module: ModuleNames, node: ast.Attribute) -> bool:
@@ -117,7 +130,7 @@ def _is_misspelled(module: ModuleNames, option: Option, declared: Collection[str
     The name of another option is no slip: ``args.use_fp16`` beside ``--use_bf16``.
     """
     return any(
-        SequenceMatcher(None, name, option.name).ratio() > ALMOST and any(_is_namespace(node.value) for node in nodes)
+        SequenceMatcher(None, name, option.name).ratio() > ALMOST and any(is_namespace(node.value) for node in nodes)
         for name, nodes in module.attribute_loads.items()
         if abs(len(name) - len(option.name)) < MAX_DIFFERENCE and name not in declared
     )
@@ -155,7 +168,7 @@ def _hands_out(project: Project, module: ModuleNames) -> bool:
         return True
     for call in module.calls:
         passed = [*call.args, *(item.value for item in call.keywords)]
-        whole = [item for item in passed if _is_namespace(item) and not _is_other(project, module, item)]
+        whole = [item for item in passed if is_namespace(item) and not _is_other(project, module, item)]
         if whole and not _is_seen(project, module, call):
             return True
         if _reads_by_name(call):
@@ -166,7 +179,7 @@ def _hands_out(project: Project, module: ModuleNames) -> bool:
 def _reads_by_name(call: ast.Call) -> bool:
     """``getattr(args, name)`` with a name that is not written there."""
     is_access = isinstance(call.func, ast.Name) and call.func.id in ("getattr", "setattr") and len(call.args) > 1
-    return is_access and _is_namespace(call.args[0]) and not isinstance(call.args[1], ast.Constant)
+    return is_access and is_namespace(call.args[0]) and not isinstance(call.args[1], ast.Constant)
 
 
 def _names_class(node: ast.ClassDef) -> bool:
@@ -174,14 +187,14 @@ def _names_class(node: ast.ClassDef) -> bool:
     return any("ArgumentParser" in ast.unparse(base) or "Action" in ast.unparse(base) for base in node.bases)
 
 
-def _is_namespace(node: ast.expr) -> bool:
+def is_namespace(node: ast.expr) -> bool:
     if isinstance(node, ast.Starred):
         node = node.value
     if isinstance(node, ast.Call):
         name = (attribute_chain(node.func) or [""])[-1]
         if name in PARSING:
             return True
-        return name in ("vars", "dict", "deepcopy", "copy", "asdict", "items") and any(map(_is_namespace, node.args))
+        return name in ("vars", "dict", "deepcopy", "copy", "asdict", "items") and any(map(is_namespace, node.args))
     chain = attribute_chain(node)
     if chain is None:
         return False
@@ -194,18 +207,18 @@ def _is_other(project: Project, module: ModuleNames, node: ast.expr) -> bool:
     if len(bindings) == 1 and bindings[0].kind == "parameter" and isinstance(bindings[0].scope.node, FunctionNode):
         sites = callers_of(project, module, bindings[0].scope.node).sites
         passed = [site.target.arguments(site.call).get(bindings[0].name) for site in sites]
-        return bool(passed) and not any(item is None or _is_namespace(item) for item in passed)
+        return bool(passed) and not any(item is None or is_namespace(item) for item in passed)
     made = only_value(module, node)
     if not isinstance(made, ast.Call) or not (module.qualified(made.func) or "").rpartition(".")[2][:1].isupper():
         return False
     given = [*made.args, *(item.value for item in made.keywords)]
-    return not any(map(_is_namespace, given)) and class_of(project, module, made.func) is None
+    return not any(map(is_namespace, given)) and class_of(project, module, made.func) is None
 
 
 def _is_seen(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     """Whether what a call does with a namespace is known: the project's own code, or only shown and saved."""
     chain = attribute_chain(call.func) or [""]
-    if any(item.arg is None and _is_namespace(item.value) for item in call.keywords):
+    if any(item.arg is None and is_namespace(item.value) for item in call.keywords):
         return False
     if chain[-1] in DISPLAYS or chain[0] in TRACKERS:
         return True

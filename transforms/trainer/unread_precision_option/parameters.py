@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ....codemod.model import Draft
-from ....codemod.python.bindings import default_of
+from ....codemod.python.bindings import default_of, only_target
 from ....codemod.python.callers import CallSite, callers_of
+from ....codemod.python.identifiers import words_of
 from ....codemod.python.names import (
     Binding,
     FunctionNode,
@@ -16,13 +17,17 @@ from ....codemod.python.names import (
     modules_with,
     parameters_of,
 )
+from ....codemod.python.options import SETTINGS, options_in
 from ....codemod.python.scopes import is_docstring
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.links import sources
+from .options import is_asked_for, is_namespace
 from .words import is_asked, is_on_anyway, is_refused, names_precision
 
-WHOLE = ("locals", "vars", "eval", "exec", "super", "signature")
+WHOLE = ("locals", "vars", "eval", "exec", "get_current_context", "pass_context", "pass_obj")
 """Functions that may read every parameter without its name."""
+WHOLE_OBJECTS = frozenset(("vars", "getattr", "save_hyperparameters", "asdict", "deepcopy", "dump", "save"))
+"""Functions that may read every attribute of an object."""
 PLAIN_BASES = ("object", "torch.nn.Module", "torch.nn.modules.module.Module")
 PLAIN_DECORATORS = ("staticmethod", "classmethod", "no_grad", "inference_mode", "record", "enable_grad")
 
@@ -34,7 +39,9 @@ def unread_parameters(project: Project, module: ModuleNames) -> Iterator[Draft]:
         for parameter in _unread(project, module, function):
             site = _passing(project, module, function, parameter)
             if site is not None:
-                message = f"{parameter.arg} has no effect: {function.name} never reads it"
+                unread = "nothing reads the attribute that keeps it"
+                unread = unread if _is_named(function, parameter.arg) else f"{function.name} never reads it"
+                message = f"{parameter.arg} has no effect: {unread}"
                 yield Draft.at(module, parameter, message, [site.module.place(site.call, "a precision is passed here")])
 
 
@@ -46,7 +53,9 @@ def _unread(project: Project, module: ModuleNames, function: FunctionNode) -> li
         is_single = len(bindings) == 1 and parameter not in (function.args.vararg, function.args.kwarg)
         may_be_about = is_single and names_precision(parameter.arg, True)
         is_about = may_be_about and names_precision(parameter.arg, _is_switch(bindings[0]))
-        if is_about and not _is_named(function, parameter.arg) and not is_refused(parameter.arg, [function]):
+        named = is_about and _is_named(function, parameter.arg)
+        unused = is_about and (not named or _is_stored_only(project, module, function, parameter.arg))
+        if unused and not is_refused(parameter.arg, [function]):
             found.append(parameter)
     return (
         found
@@ -60,6 +69,30 @@ def _is_switch(binding: Binding) -> bool:
     return isinstance(default, ast.Constant) and isinstance(default.value, bool)
 
 
+def unread_commands(project: Project, module: ModuleNames) -> Iterator[Draft]:
+    """``@click.option("--fp16")`` over a function that never says ``fp16``, and its kin of typer, fire and tyro."""
+    for option in (option for group in options_in(project, module).values() for option in group):
+        function = option.function or module.parents.get(option.node)
+        parameters = parameters_of(function) if isinstance(function, FunctionNode) else []
+        node = next((item for item in parameters if item.arg == option.name), None)
+        if not isinstance(function, FunctionNode) or node is None:
+            continue
+        is_switch = option.switch is not None or option.is_truth
+        is_about = names_precision(option.name, is_switch) and not _is_named(function, option.name)
+        if not is_about or _is_stub(function) or _reads_whole(function) or is_refused(option.name, [function]):
+            continue
+        if is_asked_for(project, module, option) and not is_on_anyway(project, module, module.tree):
+            message = f"--{option.name} has no effect: {function.name} never reads {option.name}"
+            yield Draft.at(module, node, message)
+
+
+def _reads_whole(function: FunctionNode) -> bool:
+    """Whether a function may read every parameter without its name: ``locals()``, the context of click."""
+    called = {last_name(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+    said = {last_name(item) for item in function.decorator_list}
+    return not (called | said).isdisjoint(WHOLE)
+
+
 def _is_named(function: FunctionNode, name: str) -> bool:
     """Whether the body says the name, deleted and stored included, or a string of the same text."""
     for statement in function.body:
@@ -71,13 +104,35 @@ def _is_named(function: FunctionNode, name: str) -> bool:
     return False
 
 
+def _is_stored_only(project: Project, module: ModuleNames, function: FunctionNode, name: str) -> bool:
+    """Whether a constructor keeps a parameter in ``self`` and does no more with it, nor does anything read that."""
+    owner = module.scopes[function].enclosing_class
+    uses = [node for node in module.name_loads.get(name, ()) if function in module.ancestors(node)]
+    store = module.parents.get(uses[0]) if len(uses) == 1 else None
+    target = only_target(store)
+    is_own = isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"
+    if function.name != "__init__" or owner is None or not is_own or not isinstance(target, ast.Attribute):
+        return False
+    if not SETTINGS.isdisjoint(words_of(getattr(owner.node, "name", ""))) or is_on_anyway(project, module, module.tree):
+        return False  # what only holds settings is for others to read
+    said = (target.attr, name)
+    return not any(_may_read(other, store, said) for other in modules_with(project, said))
+
+
+def _may_read(module: ModuleNames, store: ast.AST | None, names: Sequence[str]) -> bool:
+    """Whether a file may read an attribute of one of the names: of a namespace it is an option, which is passed."""
+    loads = [node for name in names for node in module.attribute_loads.get(name, ()) if not is_namespace(node.value)]
+    texts = (node.value for node in module.of_type(ast.Constant) if isinstance(node.value, str))
+    is_here = store in module.nodes
+    spread = is_here and (module.attribute_loads.get("__dict__") or not WHOLE_OBJECTS.isdisjoint(module.calls_by_name))
+    return bool(loads or spread) or any(text in names for text in texts)
+
+
 def _may_leave_alone(module: ModuleNames, function: FunctionNode) -> bool:
     """Whether a function is there for its signature: it does nothing, or what it must look like is said elsewhere."""
     if _is_stub(function) or not all(_is_plain(item) for item in function.decorator_list):
         return True
-    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
-    names = {node.func.id for node in calls if isinstance(node.func, ast.Name)}
-    if not names.isdisjoint(WHOLE[:4]):
+    if _reads_whole(function):
         return True
     owner = module.parents.get(function)
     if isinstance(owner, ast.Module):

@@ -39,14 +39,20 @@ def _is_switched(scaler: Scaler, name: str) -> bool:
 
 
 def _may_be_low(project: Project, module: ModuleNames, option: Option, own: Sequence[Scaler]) -> bool:
-    for name in imported_names(module):
-        near = (name, name.rpartition(".")[0])
-        if name.partition(".")[0] not in PACKAGES and not any(project.python_path(item, module.path) for item in near):
-            return True
+    if not imports_only_known(project, module):
+        return True
     if any(call.args and text_of(call.args[0]) == "torch" for call in module.calls_by_name.get("getattr", ())):
         return True
     declared = {*ast.walk(option.node), *(node for scaler in own for node in ast.walk(scaler.call))}
     return any(_speaks(word, option.name) for node in module.nodes if node not in declared for word in _said(node))
+
+
+def imports_only_known(project: Project, module: ModuleNames) -> bool:
+    """Whether all that a file imports is the project's own, or computes nothing in 16 bits without being told."""
+    other = (name for name in imported_names(module) if name.partition(".")[0] not in PACKAGES)
+    return all(
+        any(project.python_path(each, module.path) for each in (name, name.rpartition(".")[0])) for name in other
+    )
 
 
 def _speaks(word: str, option: str) -> bool:
