@@ -6,7 +6,8 @@
 is switched on whatever was asked for. `if torch.cuda.is_bf16_supported:` is true on every machine: the function itself
 is tested, not its answer, and a GPU without bfloat16 computes in it. `x != "fp16" or x != "bf16"` is true for every x.
 `x == ("fp16" or "bf16")` never compares with the second word. `use_amp = precision == "bf16" or "fp16"` is never false.
-`GradScaler(enabled=(args.dtype == args.dtype))` compares a precision with itself.
+`GradScaler(enabled=(args.dtype == args.dtype))` compares a precision with itself. `args.bf16 is not None` of a
+`store_true` always holds, and `"16" in ("bf16")` does: parentheses around one string make no tuple.
 
 ## Why
 
@@ -21,7 +22,8 @@ true. `a or b` is the first of the two that is true. A function is true.
 ## Not flagged
 
 A default: `args.precision or "bf16"`, `precision = given == "x" and "bf16" or "no"`; words that are compared on both
-sides; numbers that are compared with themselves to find NaN; functions that are kept or passed on to be called later;
+sides; numbers that are compared with themselves to find NaN; flags whose default is None; words of which no run gives a
+part; functions that are kept or passed on to be called later;
 `if not torch.cuda.is_available: raise ...`, which decides about no precision; tests.
 """
 
@@ -33,9 +35,12 @@ from typing import get_args
 
 from ...codemod.model import Edit, Finding, Fix, Rule
 from ...codemod.purpose.checked import checked_code
-from ...codemod.python.names import ModuleNames, attribute_chain, last_name, resolve
+from ...codemod.python.bindings import only_value
+from ...codemod.python.names import ModuleNames, attribute_chain, is_none, last_name, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Dtype, as_dtype
+from ...codemod.trainers.reading.command_options import declared_options
+from ...codemod.trainers.reading.links import sources
 from .choices import WORDS as GATE_WORDS
 from .choices import is_bf16_gate
 
@@ -56,6 +61,8 @@ def check(project: Project) -> Iterator[Finding]:
         for comparison in module.of_type(ast.Compare):
             yield from _word_or_word(module, comparison)
             yield from _with_itself(module, comparison)
+            yield from _part_of_word(project, module, comparison)
+            yield from _flag_and_none(project, module, comparison)
         yield from _uncalled(project, module)
 
 
@@ -65,9 +72,10 @@ def check(project: Project) -> Iterator[Finding]:
 def _bare_word(module: ModuleNames, node: ast.BoolOp) -> Iterator[Finding]:
     """``x == "bf16" or "fp16"``: as a test, and as a value of which nothing else is to be chosen."""
     words = [item for item in node.values if _is_precision(item)]
-    compared = [item for item in node.values if isinstance(item, ast.Compare) and _word(item) is not None]
+    plain = [item.operand if isinstance(item, ast.UnaryOp) else item for item in node.values]
+    compared = [item for item in plain if isinstance(item, ast.Compare) and _word(item) is not None]
     chooses = not isinstance(node.op, ast.Or) or len(words) + len(compared) < len(node.values)
-    if not words or not compared or node.values[0] is not compared[0] or (chooses and not _is_test(module, node)):
+    if not words or not compared or plain[0] is not compared[0] or (chooses and not _is_test(module, node)):
         return
     joined = "or" if isinstance(node.op, ast.Or) else "and"
     effect = "the test always holds" if joined == "or" else f"`and {ast.unparse(words[0])}` changes nothing"
@@ -76,7 +84,7 @@ def _bare_word(module: ModuleNames, node: ast.BoolOp) -> Iterator[Finding]:
 
 
 def _compare_with_all(module: ModuleNames, node: ast.BoolOp, parts: list[ast.expr]) -> Fix | None:
-    first = parts[0]
+    first = node.values[0]
     is_equal = isinstance(first, ast.Compare) and isinstance(first.ops[0], ast.Eq)
     if not isinstance(node.op, ast.Or) or not is_equal or len(parts) != len(node.values):
         return None
@@ -129,6 +137,34 @@ def _with_itself(module: ModuleNames, node: ast.Compare) -> Iterator[Finding]:
         yield rule.at(module, node, f"{ast.unparse(left)} is compared with itself: the test {always} holds")
 
 
+def _part_of_word(project: Project, module: ModuleNames, node: ast.Compare) -> Iterator[Finding]:
+    """``precision in ("bf16")`` with ``--precision 16``: parentheses make no tuple, and "16" is a part of the word."""
+    word = node.comparators[0]
+    if len(node.ops) != 1 or not isinstance(node.ops[0], ast.In | ast.NotIn) or not _is_precision(word):
+        return
+    text = ast.literal_eval(word)
+    for value in dict.fromkeys(item.value for item in sources(project, module, node.left)):
+        if isinstance(value, str) and value in text and isinstance(as_dtype(value), Dtype) and value != text:
+            message = f"{ast.unparse(node.left)} is {value!r} in some run: a part of the string {text!r}, so it is in it"
+            equal = "==" if isinstance(node.ops[0], ast.In) else "!="
+            edit = module.replace(node, node.left, f" {equal} ", word)
+            yield rule.at(module, node, message, fixes=[Fix.unsafe("compare", "compare with the whole word", edit)])
+            return
+
+
+def _flag_and_none(project: Project, module: ModuleNames, node: ast.Compare) -> Iterator[Finding]:
+    """``args.bf16 is not None`` of a ``store_true``: True or False, and never None."""
+    none, flag = node.comparators[0], node.left
+    is_asked = isinstance(node.ops[0], ast.Is | ast.IsNot) and isinstance(none, ast.Constant) and none.value is None
+    if not is_asked or not isinstance(flag, ast.Attribute) or flag.attr not in SWITCHES or not _is_test(module, node):
+        return
+    options = declared_options(project, module, flag.attr)
+    switches = bool(options) and all(item.switch is not None and not is_none(item.default) for item in options)
+    if switches and all(isinstance(item.value, bool) for item in sources(project, module, flag)):
+        always = "always" if isinstance(node.ops[0], ast.IsNot) else "never"
+        yield rule.at(module, node, f"{ast.unparse(flag)} is True or False and never None: the test {always} holds")
+
+
 def _word(node: ast.Compare) -> ast.expr | None:
     """The string that a comparison of two things is with."""
     other = node.comparators[0]
@@ -158,8 +194,10 @@ def _is_test(module: ModuleNames, node: ast.expr) -> bool:
 
 def _uncalled(project: Project, module: ModuleNames) -> Iterator[Finding]:
     for node in _tested_names(module):
-        if is_bf16_gate(project, module, node) or _asks_for_precision(project, module, node):
-            message = f"{ast.unparse(node)} is a function, which is always true: it is not called"
+        held = only_value(module, node)
+        asked = held if isinstance(held, ast.Attribute) else node
+        if is_bf16_gate(project, module, asked) or _asks_for_precision(project, module, asked):
+            message = f"{ast.unparse(asked)} is a function, which is always true: it is not called"
             ran = "never" if isinstance(module.parents.get(node), ast.UnaryOp) else "always"
             fix = Fix.unsafe("call", f"call it; what {ran} ran now depends on the machine", module.append(node, "()"))
             yield rule.at(module, node, message, fixes=[fix])
