@@ -145,7 +145,7 @@ def _part_of_word(project: Project, module: ModuleNames, node: ast.Compare) -> I
     text = ast.literal_eval(word)
     for value in dict.fromkeys(item.value for item in sources(project, module, node.left)):
         if isinstance(value, str) and value in text and isinstance(as_dtype(value), Dtype) and value != text:
-            message = f"{ast.unparse(node.left)} is {value!r} in some run: a part of the string {text!r}, so it is in it"
+            message = f"{ast.unparse(node.left)} is {value!r} in some run, which is a part of {text!r}: it is in it"
             equal = "==" if isinstance(node.ops[0], ast.In) else "!="
             edit = module.replace(node, node.left, f" {equal} ", word)
             yield rule.at(module, node, message, fixes=[Fix.unsafe("compare", "compare with the whole word", edit)])
