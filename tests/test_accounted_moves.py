@@ -196,3 +196,64 @@ def test_a_configuration_of_mmcv_without_its_switch_is_in_float32(tmp_path: Path
     assert arrived == {**{f"{name}.sh": "fp32" for name in names}, **left}
     (often,) = (change.after.decode() for change in report.changes if change.path == "configs/often.py")
     assert "dict(type='GradientCumulativeOptimizerHook', cumulative_iters=4)" in often
+
+
+SECTION_PASSED = """
+    import argparse
+
+    import yaml
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--config", required=True)
+    with open(parser.parse_args().config) as file:
+        cfg = yaml.safe_load(file)
+    Trainer(AutoModelForCausalLM.from_pretrained("m"), TrainingArguments(**cfg["training"])).train()
+"""
+
+
+@pytest.mark.parametrize(
+    "shown", ["Run `python train.py --config conf/x.yaml`.", "(`python train.py --config conf/x.yaml`)"]
+)
+def test_a_file_that_a_sentence_of_a_read_me_names_is_that_of_the_run(shown: str, tmp_path: Path) -> None:
+    files = {"train.py": SECTION_PASSED, "conf/x.yaml": "training:\n  output_dir: out\n  fp16: true\n"}
+    _, runs = moved(tmp_path, all_rules(), {**files, "README.md": f"# It\n\n{shown}\n", "requirements.txt": PINS})
+    assert (runs["train.py"].before, runs["train.py"].after) == ("fp16-mixed", "bf16-mixed")
+
+
+COMPOSED = """
+    import hydra
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+
+    @hydra.main(config_path="conf", config_name="config", version_base=None)
+    def main(cfg):
+        Trainer(AutoModelForCausalLM.from_pretrained(cfg.model), TrainingArguments(**cfg.trainer)).train()
+
+
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "before", "after"),
+    [
+        ("trainer.fp16=true", "fp16-mixed", "trainer.fp16=false"),
+        ("++trainer.bf16=true", "bf16-mixed", "++trainer.bf16=false"),
+        ("trainer.bf16=false", "fp32", "trainer.bf16=false"),
+    ],
+)
+def test_a_line_says_over_a_section_that_is_passed_on(line: str, before: str, after: str, tmp_path: Path) -> None:
+    config = "model: m\ntrainer:\n  output_dir: out\n  fp16: false\n  bf16: false\n"
+    files = {"train.py": COMPOSED, "conf/config.yaml": config, "run.sh": f"python train.py {line}\n"}
+    _, runs = moved(tmp_path / "away", all_rules(), {**files, "requirements.txt": PINS}, "fp16-mixed", unsafe=True)
+    assert runs["run.sh"].before == before
+    report, runs = moved(tmp_path / "off", all_rules(), {**files, "requirements.txt": PINS}, "fp32")
+    assert runs["run.sh"].after == "fp32"
+    assert [change.after.decode() for change in report.changes] == [f"python train.py {after}\n"] * (line != after)
+
+
+def test_a_line_that_switches_one_of_two_off_leaves_the_other_to_the_file(tmp_path: Path) -> None:
+    config = "model: m\ntrainer:\n  output_dir: out\n  bf16: true\n"
+    files = {"train.py": COMPOSED, "conf/config.yaml": config, "run.sh": "python train.py +trainer.fp16=false\n"}
+    assert [run.regime for run in read(tmp_path, files).runs] == ["bf16-mixed"]

@@ -30,7 +30,7 @@ from .left_behind import CODE, dtype_of, last_part, named_by, other_halves
 from .pairs import UNKNOWN, only_own
 from .remarks import told_beside
 from .spelled import renamed_files, spelled_in_texts
-from .still_says import as_edited, loose_entries, other_regions, still_saying
+from .still_says import as_edited, loose_entries, other_regions, shown_to_users, still_saying
 from .unaccounted import not_known
 from .verifying import MOVE, Verdict, changed, modules_and_built, said, verdicts
 
@@ -235,7 +235,7 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
     if row.state is MoveState.APART and _follows_setting(project, after, each, target):
         return replace(row, after=target.regime, state=MoveState.MOVED)
     if not row.is_left and row.state not in (MoveState.MOVED, MoveState.UNSTATED):
-        return row
+        return replace(row, still=tuple(shown_to_users(each.pair, target))) if row.state is MoveState.THERE else row
     code = modules_and_built(project, run)
     net = (still_saying if row.is_left else not_known)(after, each.pair, target, *code)
     if row.state is MoveState.MOVED:

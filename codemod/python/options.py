@@ -13,7 +13,7 @@ from .class_fields import default_of_field
 from .commands import command_parameters
 from .identifiers import words_of
 from .limits import MAX_OPTION_FILES, MAX_OPTIONS
-from .names import ModuleNames, attribute_chain, names_of, string_of
+from .names import ModuleNames, attribute_chain, last_name, names_of, string_of
 from .precision_words import CHOOSING, SAID
 
 SPEAKING = frozenset(
@@ -60,6 +60,8 @@ class Option:
     """Whether its value is a truth value that is given as a word."""
     is_guessed: bool = False
     """Whether it stands in one of several files of which a run picks one by a name that nobody sees."""
+    is_of_command: bool = False
+    """Whether the parser of one of several commands takes it: ``commands.add_parser("tune")``."""
     is_number: bool = False
     """Whether a word that is no number is refused: ``type=int``."""
 
@@ -221,7 +223,14 @@ def _flags(module: ModuleNames) -> Iterator[Option]:
                 ),
                 is_truth=is_truth,
                 is_number=_text_of(given.get("type")) in NUMBERS,
+                is_of_command=_is_of_command(module, call),
             )
+
+
+def _is_of_command(module: ModuleNames, call: ast.Call) -> bool:
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    made = (owner, *(item.value for item in module.bindings_of(owner))) if owner is not None else ()
+    return any(isinstance(item, ast.Call) and last_name(item.func) == "add_parser" for item in made)
 
 
 def _is_truth(node: ast.expr | None) -> bool:

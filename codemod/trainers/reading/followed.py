@@ -38,6 +38,8 @@ BY_MACHINE = "where the machine has bfloat16, else float16"
 """The condition of a choice that a test of the hardware makes."""
 OR_FLOAT32 = "where the machine has bfloat16, else float32"
 """The same of one that leaves mixed precision off."""
+OF_COMMAND = "; of one of several commands"
+"""How it ends what a default feeds that another command of the program does not have."""
 NOT_GIVEN = "not given"
 """The value of a switch that a launch line leaves out: no place, but it decides the run."""
 
@@ -201,7 +203,7 @@ def _switched(project: Project) -> Iterator[tuple[str, Declaration]]:
                 NOT_GIVEN if is_absent else str(source.value).lower(),
                 (on if is_on else "fp32") if decides else "",
                 condition,
-                f"feeds {ast.unparse(node)}, {title} ({region.module.path}:{row})",
+                f"feeds {ast.unparse(node)}, {title} ({region.module.path}:{row}){_of_command(source)}",
             )
             yield region.module.path, item
 
@@ -257,4 +259,9 @@ def _way(acting: Acting, knob: Knob, source: Source) -> str:
     steps = [f"{knob.text} ({read})"] if read != acting.where else []
     steps += [f"a call ({place})" for place in source.via]
     unread = "; no program is seen to load the file" if source.is_guessed else ""
-    return f"feeds {', '.join((*steps, f'{acting.title} ({acting.where})'))}{unread}"
+    return f"feeds {', '.join((*steps, f'{acting.title} ({acting.where})'))}{unread}{_of_command(source)}"
+
+
+def _of_command(source: Source) -> str:
+    is_default = source.kind == "option" and source.option is not None and source.option.is_of_command
+    return OF_COMMAND if is_default else ""

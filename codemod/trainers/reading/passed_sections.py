@@ -7,7 +7,7 @@ that the project declares.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ...purpose.files import purpose_of
@@ -17,13 +17,17 @@ from ...python.names import ModuleNames, attribute_chain
 from ...python.options import Option
 from ...python.trace import Domain, Trace, trace
 from ...source.project import Project
+from ..framework import Key
 from .command_options import declared_options
 from .configs import ConfigFile, Entry, config_files
 from .loaded_files import is_only_composed
 from .mapping_items import Item
-from .scopes import CodeOrigin, Scope, Setting, TextOrigin
+from .program_files import command_lines, script_of
+from .programs_started import modules_of
+from .recognition import stands_at
+from .scopes import FALSE, CodeOrigin, Scope, Setting, TextOrigin
 from .setting_reads import MAPPINGS, Read, is_loaded_for, is_of_settings, is_packaged, read_of
-from .text_scopes import tree_scope
+from .text_scopes import scope_of, setting_of, tree_scope
 
 SAME_ENTRIES = frozenset(("dict", "vars", "to_container", "asdict", "deepcopy"))
 """Calls that give the entries of what they are given."""
@@ -39,7 +43,8 @@ def passed_sections(project: Project, calls: Iterable[Scope], known: Iterable[Sc
     taken = {place for scope in known for place in _places(scope)}
     for call in calls:
         for read in _reads(project, call):
-            for section in _sections(project, call, read):
+            sections = [*_sections(project, call, read)]
+            for section in (*sections, *_overrides(project, call, read, sections)):
                 held = set(_places(section))
                 if taken.isdisjoint(held) and any(item.key.means for item in section.settings):
                     taken |= held
@@ -151,6 +156,31 @@ def _sections(project: Project, call: Scope, read: Read) -> Iterator[Scope]:
             below = [item for item in config.text.entries if item.key[:-1] == key and _is_beside(item, section)]
             found = tree_scope(config, call.framework, below, section)
             yield replace(found, is_open=_is_passed_more(call))
+
+
+def _overrides(project: Project, call: Scope, read: Read, sections: Sequence[Scope]) -> Iterator[Scope]:
+    """What launch lines set in such a section: ``python train.py trainer.fp16=true``.
+
+    What is on in a file counts beside it, unless the line says all of that again.
+    """
+    on = {item.key.name for scope in sections for item in scope.effective() if item.key.means and item.value != FALSE}
+    for config, command in command_lines(project):
+        script = script_of(project, config.document.path, command.script)
+        if script is None or read.module not in modules_of(project, script):
+            continue
+        number = config.text.commands.index(command)
+        own = [item for item in config.text.entries if item.kind == "override" and number in (item.call, *item.also)]
+        own = [item for item in own if tuple(item.name.split(".")[-len(read.parts) - 1 : -1]) == read.parts]
+        keys = [(item, key) for item in own for key in call.framework.keys if _is_named(item, key)]
+        settings = [setting_of(config, *item) for item in keys]
+        origin = TextOrigin(config, None, number, min((item.index for item in own), default=0))
+        is_open = not on <= {item.key.name for item in settings}
+        found = scope_of(config, call.framework, "command", settings, command.script, origin, is_open, command.start)
+        yield replace(found, command=command)
+
+
+def _is_named(entry: Entry, key: Key) -> bool:
+    return any(stands_at(entry.name.rpartition(".")[2], place) for place in key.places)
 
 
 def _within(project: Project, config: ConfigFile, read: Read) -> Iterator[Entry | None]:

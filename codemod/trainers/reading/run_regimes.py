@@ -12,7 +12,7 @@ from ...purpose.files import is_test
 from ...python.names import modules_at
 from ...source.project import Project
 from ...torch.dtypes import FP32, TRUE, Dtype, as_dtype
-from .followed import BY_MACHINE, NOT_GIVEN, OR_FLOAT32
+from .followed import BY_MACHINE, NOT_GIVEN, OF_COMMAND, OR_FLOAT32
 from .left_open import ELSEWHERE
 from .loaded_files import serves_inference
 from .programs_started import is_program, uses_step_of
@@ -118,10 +118,10 @@ def _name(item: Declaration) -> str:
 
 
 def _is_by_command(items: Sequence[Declaration]) -> bool:
-    """Whether two parsers of a program give one option other defaults, and nothing is given for it."""
+    """Whether parsers of several commands give one option other defaults, and nothing is given for it."""
     given = {_name(item) for item in items if item.feeds and item.role != "option"}
     defaults: dict[tuple[str, str], set[str]] = {}
-    for item in (item for item in items if item.role == "option" and item.feeds and _name(item) not in given):
+    for item in (item for item in items if item.feeds.endswith(OF_COMMAND) and _name(item) not in given):
         defaults.setdefault((item.path, item.key), set()).add(item.value.strip("'\""))
     return any(len(values) > 1 for values in defaults.values())
 

@@ -31,6 +31,8 @@ VERSION = ".0123456789"
 FENCE = "```"
 MAX_WORDS = 400
 """Words of one line in which files are looked for."""
+AROUND = "`'\"()[]*,;:"
+"""What stands around a word in prose, before the end of a sentence."""
 _MARKS = str.maketrans("=`'\"", "    ")
 _WORD = re.compile(r"\S+")
 _SETTING = re.compile(
@@ -45,9 +47,9 @@ def instructed_files(project: Project) -> tuple[tuple[str, str], ...]:
     """Each script with each file that a line of instructions starts it with; "" for one of somebody else's."""
     found: dict[tuple[str, str], None] = {}
     for line in project.memo(_lines_of, FileKind.TEXT):
-        words = line.text.split()[:MAX_WORDS]
+        words = [word.strip(AROUND).rstrip(f"{AROUND}.") for word in line.text.split()[:MAX_WORDS]]
         if any(word.endswith(FILES) for word in words) and _starts_any(project, words):
-            found |= dict.fromkeys(_files_of(project, line.path, [word.strip("`'\"") for word in words]))
+            found |= dict.fromkeys(_files_of(project, line.path, words))
     return tuple(found)
 
 

@@ -143,8 +143,8 @@ def tree_scope(config: ConfigFile, framework: Framework, entries: Sequence[Entry
         if any(stands_at(path, place) for place in key.places)
     ]
     names = {path_of(entry) for entry, _ in stating}
-    settings = [_setting(config, *item) for item in stating if not _points_to(item[0], names)]
-    return _scope(config, framework, "file", settings, title, TextOrigin(config, section))
+    settings = [setting_of(config, *item) for item in stating if not _points_to(item[0], names)]
+    return scope_of(config, framework, "file", settings, title, TextOrigin(config, section))
 
 
 def _points_to(entry: Entry, names: Container[str]) -> bool:
@@ -178,9 +178,9 @@ def token_of(entry: Entry) -> tuple[str | None, SettingKind]:
     return value, "string"
 
 
-def _setting(config: ConfigFile, entry: Entry, key: Key) -> Setting:
-    value, kind = token_of(entry)
-    name = path_of(entry)
+def setting_of(config: ConfigFile, entry: Entry, key: Key) -> Setting:
+    """What an entry says of a key."""
+    (value, kind), name = token_of(entry), path_of(entry)
     if config.is_shell:
         entry = _given(config, entry)
         value, kind = _shell_value(entry)
@@ -206,7 +206,7 @@ def _given(config: ConfigFile, entry: Entry) -> Entry:
     return found[0]
 
 
-def _scope(
+def scope_of(
     config: ConfigFile,
     framework: Framework,
     kind: ScopeKind,
@@ -283,18 +283,18 @@ def _flag_scope(
     launched: Sequence[Entry] = (),
 ) -> Scope:
     settings = [
-        _setting(config, entry, key)
+        setting_of(config, entry, key)
         for entry in launched
         for key in framework.keys
         if any(plain_flag(flag) == plain_flag(entry.name) for flag in key.launcher_flags)
     ]
-    settings += [_setting(config, entry, key) for entry in entries for key in framework.keys if _says(entry, key)]
+    settings += [setting_of(config, entry, key) for entry in entries for key in framework.keys if _says(entry, key)]
     settings = without_undecided(config, settings)
     command = config.text.commands[number]
     origin = TextOrigin(config, None, number, min(entry.index for entry in entries))
     reads_file = any(plain_flag(entry.name) in ("config", "config_file", "cfg", "configs", "c") for entry in entries)
     is_open = reads_file or _names_file(command.words)
-    return _scope(config, framework, "command", settings, title, origin, is_open, command.start)
+    return scope_of(config, framework, "command", settings, title, origin, is_open, command.start)
 
 
 def _names_file(words: Sequence[str]) -> bool:
@@ -318,7 +318,7 @@ def _environment_scopes(project: Project, config: ConfigFile, entries: list[Entr
         if points(framework, config.name, marks) < 3:
             continue
         settings = [
-            _setting(config, entry, key)
+            setting_of(config, entry, key)
             for entry in entries
             for key in framework.keys
             if (entry.kind == "assignment" and entry.name in key.variables)
@@ -326,7 +326,7 @@ def _environment_scopes(project: Project, config: ConfigFile, entries: list[Entr
         ]
         if settings:
             title = config.name.rpartition("/")[2]
-            yield _scope(config, framework, "environment", settings, title, TextOrigin(config))
+            yield scope_of(config, framework, "environment", settings, title, TextOrigin(config))
 
 
 def _shell_value(entry: Entry) -> tuple[str | None, SettingKind]:

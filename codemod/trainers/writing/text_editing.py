@@ -36,6 +36,8 @@ class _Draft:
     def change(self, setting: Setting, step: Step) -> None:
         entry = self._current.entries[setting.index]
         if step.verb == "rename":
+            if entry.kind == "override":
+                _refuse_within_section(setting)
             inside = (item for item in self._current.entries if item.key[:-1][: len(entry.key)] == entry.key)
             if any(not entry.start <= item.start < entry.end for item in inside):  # ``[a]`` ... ``[a.b]``
                 raise EditRefused("the section goes on elsewhere in the file")
@@ -68,6 +70,8 @@ class _Draft:
     def _add_flag(self, scope: Scope, step: Step) -> None:
         names = [setting.name for setting in scope.settings]
         if not step.key.flags or (names and not any(name.startswith("-") for name in names)):
+            for setting in scope.settings:
+                _refuse_within_section(setting)
             return self._add_override(step)
         flags = [entry for entry in self._current.entries if self._origin.holds(entry) and entry.kind == "flag"]
         if not flags:
@@ -148,6 +152,12 @@ class _Draft:
             self._current = self._origin.config.opened_again(self.text)
         except ConfigUnreadable as error:
             raise EditRefused(f"the result would not be readable: {error}") from error
+
+
+def _refuse_within_section(setting: Setting) -> None:
+    """``trainer.fp16=true`` of a section that code passes on: whether its file has the other key, too, is not known."""
+    if "." in setting.name and setting.name not in setting.key.places:
+        raise EditRefused(f"another key than {setting.name} may have to be added to a file first")
 
 
 def _is_bare(step: Step, entry: Entry) -> bool:
