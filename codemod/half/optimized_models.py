@@ -8,6 +8,7 @@ from itertools import islice
 
 from ..python.arguments import receiver_of
 from ..python.functions import called_function, class_of
+from ..python.indexes import ByPart
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..source.project import Project
 
@@ -134,10 +135,15 @@ def listed(module: ModuleNames, node: ast.Name) -> list[ast.expr]:
             found.append(binding.node.iter)
         elif binding.kind == "assign" and binding.value is not None and getattr(binding.value, "elts", True):
             found.append(binding.value)
-    for call in (call for name in ("append", "extend") for call in module.calls_by_name.get(name, [])):
+    return found + module.of_parts(_filled).get((scope.node, node.id), [])
+
+
+def _filled(module: ModuleNames) -> dict[tuple[ast.AST, str], list[ast.expr]]:
+    """What lists are filled with, by the scope in which that is written and the name of the list."""
+    found: dict[tuple[ast.AST, str], list[ast.expr]] = {}
+    for call in (call for name in ("append", "extend") for call in module.calls_by_name.get(name, []) if call.args):
         lists = receiver_of(call)
         chosen = (lists.body, lists.orelse) if isinstance(lists, ast.IfExp) else (lists,)
-        named = any(isinstance(item, ast.Name) and item.id == node.id for item in chosen)
-        if named and module.scope_of(call) is scope:
-            found += call.args[:1]
-    return found
+        for name in {item.id for item in chosen if isinstance(item, ast.Name)}:
+            found.setdefault((module.scope_of(call).node, name), []).append(call.args[0])
+    return ByPart(module.document, found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from abc import abstractmethod
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -32,14 +32,17 @@ STORING = frozenset(of_both(dict.fromkeys((ast.Assign, ast.AnnAssign, ast.AugAss
 
 
 class _Once:
-    """A property of a module that is computed once, without a note of what is looked at for it."""
+    """A property of a module that is computed once, without a note of what is looked at for it.
+
+    It is kept under its own name, where it is found from then on before this class is asked.
+    """
 
     def __init__(self, compute: Callable[[Any], Any]) -> None:
         self._compute = compute
         self.__doc__ = compute.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._name = f"_{name} of it"
+        self._name = name
 
     def __get__(self, module: Any, owner: type) -> Any:
         if module is None:
@@ -52,9 +55,11 @@ class _Once:
 
 class _Whole(_Once):
     def __get__(self, module: Any, owner: type) -> Any:
-        if module is not None:
-            module.document.note()
-        return super().__get__(module, owner)
+        if module is None:
+            return self
+        module.document.note()
+        known = module.__dict__.get(self._name)  # this class is asked each time, as it has `__set__`
+        return super().__get__(module, owner) if known is None else known
 
     def __set__(self, module: object, value: object) -> None:
         raise AttributeError(self._name)
@@ -159,15 +164,15 @@ class Indexed(Editable):
     def addresses(self) -> dict[ast.AST, str]:
         """Functions by the names around them and their own, and which of several with the same they are."""
         found: dict[ast.AST, str] = {}
-        counts: Counter[str] = Counter()
+        counts: dict[str, int] = {}
         for scope in self.scopes.values():
             names, above = [], scope
             while above.parent is not None:
                 names.append(getattr(above.node, "name", ""))
                 above = above.parent
             name = ".".join(reversed(names))
-            found[scope.node] = f"{name} {counts[name]}"
-            counts[name] += 1
+            number = counts.get(name, 0)
+            found[scope.node], counts[name] = f"{name} {number}", number + 1
         return ByPart(self.document, found)
 
     @by_part

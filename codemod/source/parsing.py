@@ -17,6 +17,10 @@ MAX_DEPTH = 200
 """Deeper trees are refused: visitors recurse two or three calls a level, and Python stops them at 1000."""
 _SHORT = MAX_DEPTH
 """Bytes in which nothing can be nested too deeply."""
+_PLAIN_DEPTH = MAX_DEPTH - 3
+"""Levels of nodes with parts, below the module, in a tree that need not be looked at again."""
+_DEEPEST = 5 * MAX_DEPTH
+"""Levels that no tree has which is not refused: what is short has no more than a few for each byte."""
 
 _PLACED = frozenset(of_both(dict.fromkeys((*ast.stmt.__subclasses__(), *ast.expr.__subclasses__()), True)))
 """Nodes that say where they end."""
@@ -43,18 +47,27 @@ def parse_python(text: str) -> ast.Module:
     if sys.version_info < (3, 11) and len(text) > _HARMLESS and _longest_statement(text) > _HARMLESS // 2:
         raise Unparsable(0, "nested too deeply for Python's parser")  # which would crash, not raise
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = tree_of(text)
+        tree = _quietly(text)
     except SyntaxError as error:
         raise Unparsable(error.lineno or 0, (error.msg or "invalid syntax") + _newer_python(error)) from None
     except (RecursionError, MemoryError):
         raise Unparsable(0, "nested too deeply for Python's parser") from None
     except ValueError as error:  # a NUL, or a lone surrogate
         raise Unparsable(0, f"cannot be parsed: {error}") from None
-    if slimmed(tree) >= MAX_DEPTH and _is_too_deep(tree):
-        raise Unparsable(0, f"nested more than {MAX_DEPTH} levels deep")
+    try:
+        slimmed(tree, _PLAIN_DEPTH)
+    except RecursionError:
+        tree = _quietly(text)
+        if _is_too_deep(tree):
+            raise Unparsable(0, f"nested more than {MAX_DEPTH} levels deep") from None
+        slimmed(tree, _DEEPEST)
     return tree
+
+
+def _quietly(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tree_of(text)
 
 
 def tree_of(text: str) -> ast.Module:

@@ -8,9 +8,9 @@ is a part of (`Parents`). Not every node is slim (a rule may make one up): table
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Mapping
 from itertools import product
-from operator import attrgetter
 from typing import Any, TypeAlias, TypeGuard, TypeVar, cast, overload
 
 from .child_fields import CHILD_FIELDS
@@ -26,6 +26,8 @@ _BASES = (ast.stmt, ast.expr, ast.excepthandler, ast.pattern, getattr(ast, "type
 _OTHERS = (ast.keyword, ast.arg, ast.arguments, ast.alias, ast.comprehension, ast.withitem, ast.match_case)
 _NEVER = "type_comment"
 """The field that the parser leaves alone."""
+_OWN_CALLS = 20
+"""Calls that `slimmed` makes besides one for each level of a tree."""
 
 
 def _optional(kind: type[ast.AST]) -> tuple[str, ...]:
@@ -98,46 +100,23 @@ def of_both(table: Mapping[Any, T]) -> dict[Any, T]:
     return {**table, **{slim: value for kind, value in table.items() for slim in _SLIMS.get(kind, {}).values()}}
 
 
-def slimmed(tree: ast.Module) -> int:
-    """Put slim nodes into a tree that comes from the parser, and note them (`nodes_of`); returns how deep it is."""
-    slims, makers, fields_of, syntax = _SLIMS, _MAKERS, CHILD_FIELDS, ast.AST
-    nodes: list[ast.AST] = []
-    levels: list[list[Any]] = [[tree]]
-    depth = 0
-    while levels:
-        level = levels[-1]
-        while level:
-            node = level.pop()
-            nodes.append(node)
-            fields = fields_of[node.__class__]
-            if not fields:
-                continue
-            below: list[Any] = []
-            for field in fields:
-                value: Any = getattr(node, field, None)
-                kind = value.__class__
-                if kind is list:
-                    if not value:
-                        setattr(node, field, _NOTHING)
-                        continue
-                    for at, child in enumerate(value):
-                        if child.__class__ in slims:
-                            value[at] = makers[child.__class__](child, node)
-                    below += value[::-1] if None not in value else filter(None, reversed(value))
-                elif kind in slims:
-                    value = makers[kind](value, node)
-                    setattr(node, field, value)
-                    below.append(value)
-                elif isinstance(value, syntax):
-                    below.append(value)
-            if below:
-                levels.append(below)
-                level = below
-                if len(levels) > depth:
-                    depth = len(levels)
-        levels.pop()
-    tree.nodes = nodes  # type: ignore[attr-defined]
-    return depth
+def slimmed(tree: ast.Module, depth: int) -> None:
+    """Put slim nodes into a tree that comes from the parser, and note them (`nodes_of`).
+
+    Raises `RecursionError` where more than ``depth`` nodes with parts stand in each other: then the tree is of no use.
+    """
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + depth + _OWN_CALLS)
+    try:
+        _NODES.append(tree)
+        for field in reversed(CHILD_FIELDS[ast.Module]):
+            parts = getattr(tree, field)
+            for at, child in enumerate(parts):
+                parts[at] = _MAKERS[child.__class__](child, tree, depth - 1)
+        tree.nodes = _NODES[:]  # type: ignore[attr-defined]
+    finally:
+        _NODES.clear()
+        sys.setrecursionlimit(limit)
 
 
 def nodes_of(tree: ast.Module) -> list[ast.AST]:
@@ -146,48 +125,65 @@ def nodes_of(tree: ast.Module) -> list[ast.AST]:
 
 
 _NAMED = frozenset(of_both({ast.Name: None, ast.Attribute: None}))
-_Maker: TypeAlias = Callable[[Any, Any], Any]
-
-
-def _maker(kind: type[ast.AST]) -> _Maker:
-    """What makes the slim node for a node of a class, as a part of another node."""
-    optional, makers = _optional(kind), {present: _maker_of(slim) for present, slim in _SLIMS[kind].items()}
-    if not optional:
-        return makers[()]
-    values_of = attrgetter(*optional)
-    if len(optional) == 1:
-        return _maker_of(_SLIMS[kind][False,], values_of, makers[True,])
-    return lambda node, parent: makers[tuple([value is not None for value in values_of(node)])](node, parent)
+_Maker: TypeAlias = Callable[[Any, Any, int], Any]
 
 
 _PLACING = """
     new.col_offset, new.end_col_offset = node.col_offset, node.end_col_offset
     row, end = node.lineno, node.end_lineno
     new.lineno, new.end_lineno = (ROWS[row], ROWS[end]) if end < MANY else (row, end)"""
+_DEEPER = """
+    if depth < 0: raise RecursionError
+    depth -= 1"""
+_PART = """
+    part = node.{name}
+    if part.__class__ is list:
+        if part:
+            for at, each in enumerate(part): part[at] = MAKERS[each.__class__](each, new, depth)
+        else: part = NOTHING"""
+_MADE = "MAKERS[part.__class__](part, new, depth)"
 
 
-def _maker_of(slim: Any, more: Callable[[Any], Any] = lambda _: None, full: _Maker | None = None) -> _Maker:
-    """For nodes without what ``more`` gives; ``full`` makes the others. Written out, as it runs for every node.
+def _maker(kind: type[ast.AST]) -> _Maker:
+    """What makes the slim node for a node of a class, as a part of another node, and those for all in it.
 
-    Each field is set by itself, which takes less than to have the class of `ast` look for the names.
+    Written out, as it runs for every node. Each field is set by itself, which takes less than to have the class of
+    `ast` look for the names.
     """
-    lines = [
-        "def make(node, parent):",
-        "    if more(node) is not None: return full(node, parent)",
-        "    new = new_of(slim)",
-    ]
-    lines += [f"    new.{name} = node.{name}" for name in slim.filled]
-    lines += [f"    new.parent = parent{_PLACING if slim._attributes else ''}"]
-    known = {"slim": slim, "new_of": slim.__new__, "more": more, "full": full, "ROWS": ROWS, "MANY": _MANY}
-    exec("\n".join([*(lines if full is not None else lines[:1] + lines[2:]), "    return new"]), known)
+    optional, parts = _optional(kind), CHILD_FIELDS[kind][::-1]
+    present = ", ".join(f"node.{name} is not None" for name in optional)
+    code = f"def make(node, parent, depth):{_DEEPER if parts else ''}\n    new = new_of(SLIMS[{present},])"
+    if len(optional) < 2:
+        code = code.replace(f"SLIMS[{present},]", f"FULL if {present} else LESS" if optional else "FULL")
+    code += "\n    new.parent = parent\n    ADD(new)" + _PLACING * bool(kind._attributes)
+    for name in kind._fields:
+        if name in optional:
+            made = _MADE if name in parts else "part"
+            code += f"\n    part = node.{name}\n    if part is not None: new.{name} = {made}"
+        elif name in parts:
+            code += _PART.format(name=name) + f"\n    else: part = {_MADE}\n    new.{name} = part"
+        elif name != _NEVER:
+            code += f"\n    new.{name} = node.{name}"
+    slims = _SLIMS[kind]
+    full, less = slims[(True,) * len(optional)], slims[(False,) * len(optional)]
+    known = {"new_of": full.__new__, "SLIMS": slims, "FULL": full, "LESS": less, "MAKERS": _MAKERS}
+    known |= {"ROWS": ROWS, "MANY": _MANY, "NOTHING": _NOTHING, "ADD": _NODES.append}
+    exec(f"{code}\n    return new", known)
     return cast(_Maker, known["make"])
 
 
 class _Makers(dict[Any, _Maker]):
     def __missing__(self, kind: type[ast.AST]) -> _Maker:
-        maker = self[kind] = _maker(kind)
+        maker = self[kind] = _maker(kind) if kind in _SLIMS else _as_it_is
         return maker
 
 
+def _as_it_is(node: Any, _parent: Any, _depth: int) -> Any:
+    """What is no node: None in a list."""
+    return node
+
+
+_NODES: list[ast.AST] = []
+"""Those of the tree that is being made slim, in order."""
 _MAKERS = _Makers()
 """What makes the slim nodes for those of a class, written when the first one is met."""

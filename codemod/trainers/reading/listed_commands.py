@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...formats.shell_launchers import starts_programs
-from ...python.names import attribute_chain
+from ...python.names import ModuleNames, attribute_chain
 from ...source.documents import Document, FileKind
 
 STARTING = frozenset(("run", "call", "check_call", "check_output", "Popen", "execv", "execvp"))
@@ -43,7 +43,7 @@ def commands_again(text: str) -> tuple[ListedCommand, ...]:
 
 
 def _commands(document: Document) -> Iterator[ListedCommand]:
-    for node in _started(document.tree) if document.parses else ():
+    for node in _started(document.part_fact(ModuleNames)) if document.parses else ():
         text, words = document.text, []
         for item in node.elts:
             start, end = _place(document, item)
@@ -71,23 +71,18 @@ def _word(node: ast.expr, written: str) -> str:
     return "python" if attribute_chain(node) == INTERPRETER else VARIABLE
 
 
-def _started(tree: ast.Module) -> list[ast.List]:
+def _started(module: ModuleNames) -> list[ast.List]:
     """The lists that a call starts, also by a variable that nothing else changes."""
-    nodes = [*ast.walk(tree)]
-    calls = [node for node in nodes if isinstance(node, ast.Call) and node.args]
-    given = [call.args[0] for call in calls if (attribute_chain(call.func) or [""])[-1] in STARTING]
-    changed = {
-        node.value.id
-        for node in nodes
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in CHANGING
-    }
-    changed |= {
-        node.target.id for node in nodes if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
-    }
+    calls = (call for name in STARTING for call in module.calls_by_name.get(name, ()) if call.args)
+    given = [call.args[0] for call in calls if attribute_chain(call.func)]
+    parts = (node.value for node in module.of_type(ast.Attribute) if node.attr in CHANGING)
+    changed = {node.id for node in parts if isinstance(node, ast.Name)}
+    targets = (node.target for node in module.of_type(ast.AugAssign))
+    changed |= {target.id for target in targets if isinstance(target, ast.Name)}
     held: dict[str, list[ast.expr]] = {}
-    for node in nodes:
-        for target in node.targets if isinstance(node, ast.Assign) else ():
-            if isinstance(node, ast.Assign) and isinstance(target, ast.Name):
+    for node in module.of_type(ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Name):
                 held.setdefault(target.id, []).append(node.value)
     names = {item.id for item in given if isinstance(item, ast.Name)} - changed
     only = [held[name][0] for name in sorted(names) if len(held.get(name, ())) == 1]
