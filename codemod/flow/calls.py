@@ -65,7 +65,9 @@ def call(frame: Frame, node: ast.Call, receiver: Value | None, positional: list[
             frame.record.saved[node] = saved
         return NUMBER_VALUE
     value = _called(frame, node, name, receiver, positional, named)
-    given = [value for _, value in positional] + [value for _, _, value in named]
+    given = [value for _, value in positional]
+    if named:
+        given += [value for _, _, value in named]
     if not value.atoms and name.startswith(DEQUANTIZERS) and all(item.kind is not Kind.DTYPE for item in given):
         source = frame.source(node, f"{name} gives the dtype that the quantization remembers")
         return Value(Kind.TENSOR, (Atom(symbol="quantized", role=Role.QUANTIZED, can_be_half=False, source=source),))
@@ -88,7 +90,10 @@ def _spread(frame: Frame, positional: list[NodeValue]) -> tuple[Value, ...] | No
 
 def of_gradient(value: Value, operands: list[Value]) -> Value:
     """In a backward pass: what is computed from the gradient, by whatever kernel, follows it."""
-    if not any(item.atoms and item.is_of_gradient for item in operands):
+    for item in operands:
+        if item.atoms and item.is_of_gradient:
+            break
+    else:
         return value
     if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and not value.atoms:
         atom = Atom(symbol="gradient", role=Role.GRADIENT, can_be_half=False, made=Made.GRADIENT)
@@ -251,7 +256,7 @@ def _other_call(
         return loaded(frame, node, named)
     if isinstance(node.func, ast.Attribute) and _converts(node.func):
         return prepared(positional)
-    registered = handed_out(frame, node)
+    registered = handed_out(frame, node, (qualified,))
     if registered.kind is Kind.MODULE:
         return registered
     if qualified in LAYER_CLASSES:

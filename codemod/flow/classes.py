@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..python.functions import FunctionTarget, all_bases, class_of
 from ..python.names import FunctionNode, ModuleNames, Scope, is_none, last_name, modules_with, parameters_of, resolve
 from ..python.scopes import AttributeStore, text_of
+from ..source.child_fields import within
 from ..source.project import Project
 from ..torch.api import CASTS, WEIGHT_CASTS
 from ..torch.dtypes import FP32
@@ -266,10 +267,9 @@ def casts_part(module: ModuleNames, node: ast.AST) -> bool:
 
 def casts_own_part(_project: Project, target: FunctionTarget) -> bool:
     """Whether a method gives a part of its object another dtype."""
-    loads = (
-        node for node in ast.walk(target.node) if isinstance(node, ast.Attribute) and text_of(node.value) == "self"
-    )
-    return any(casts_part(target.module, node) for node in loads)
+    loads = (node for node in within(target.node) if isinstance(node, ast.Attribute))
+    of_self = (node for node in loads if isinstance(node.value, ast.Name) and node.value.id == "self")
+    return any(casts_part(target.module, node) for node in of_self)
 
 
 # --- setters that nobody calls ----------------------------------------------------------------------------------------

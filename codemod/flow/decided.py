@@ -12,10 +12,11 @@ from ..python.names import ModuleNames
 from ..python.paths import guards
 from ..python.scopes import is_none
 from ..source.project import Project
+from ..torch.api import CASTS
 from ..torch.dtypes import Dtype
 from .attributes import named_by
-from .frame import Autocasting, Frame, asks_for_precision, joined_names, place_of
-from .lattice import NONE_VALUE, Atom, Kind, Role, Value
+from .frame import Autocasting, Frame, asks_for_precision, differing, joined_names, place_of
+from .lattice import NONE_VALUE, Atom, Kind, Role, Value, join
 
 ENABLED = ("torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled", "torch.is_autocast_gpu_enabled")
 PLAIN = {"None": False, "False": False, "True": True}
@@ -32,6 +33,16 @@ def decided(frame: Frame, test: ast.expr, evaluate: Evaluate) -> bool | None:
         return known
     taken = [outcome for outcome in (True, False) if _can_come_out(frame, test, outcome)]
     return taken[0] if len(taken) == 1 else None
+
+
+def is_cast_where_asked(choice: ast.IfExp) -> bool:
+    """``x.half() if on_gpu else x``: whoever reads it may ask the same, so that only one of the dtypes comes there."""
+    for cast, other in ((choice.body, choice.orelse), (choice.orelse, choice.body)):
+        method = cast.func if isinstance(cast, ast.Call) else None
+        held = method.value if isinstance(method, ast.Attribute) and method.attr in CASTS else None
+        if isinstance(held, ast.Name | ast.Attribute) and ast.dump(held) == ast.dump(other):
+            return True
+    return False
 
 
 def _by_values(frame: Frame, test: ast.expr, evaluate: Evaluate) -> bool | None:
@@ -90,6 +101,15 @@ def put_none(frame: Frame, node: ast.If, branch: list[ast.stmt]) -> None:
     is_none = isinstance(right, ast.Constant) and right.value is None
     if is_none and place in frame.names and branch is (node.body if isinstance(test.ops[0], ast.Is) else node.orelse):
         frame.put(place, NONE_VALUE)
+
+
+def made_in_one(branches: list[dict[str, Value]], joined: dict[str, Value]) -> dict[str, Value]:
+    """Attributes that some branches of a constructor do not give: who reads them has taken one that does."""
+    found: dict[str, Value] = {}
+    for names in branches:
+        for place in [place for place in names if place.startswith("self.") and place not in joined]:
+            found[place] = join(found[place], names[place]) if place in found else names[place]
+    return found
 
 
 def made_when_missing(frame: Frame, node: ast.If, made: dict[str, Value]) -> dict[str, Value]:
@@ -162,7 +182,8 @@ def told_by_test(first: dict[str, Value], second: dict[str, Value]) -> dict[str,
 
 def name_dtypes(frame: Frame, before: dict[str, Value], node: ast.If) -> None:
     """A dtype variable that an ``if`` gives several values is a symbol from here on."""
-    for place, value in frame.names.items():
+    for place in differing(frame.names, before):
+        value = frame.names[place]
         if value.kind is Kind.DTYPE and len(value.atoms) > 1 and value != before.get(place):
             expression = ast.parse(place, mode="eval").body
             atoms = value.atoms

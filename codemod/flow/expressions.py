@@ -14,10 +14,10 @@ from .calls import call, of_gradient
 from .classes import ids_by_name, model_by_name
 from .containers import chosen_of, holds_by_name
 from .data import sample_of
-from .decided import decided
+from .decided import decided, is_cast_where_asked
 from .dtype_expressions import dtype_atoms, written_dtype
 from .elements import at_index, concatenated, each_of, element_of
-from .frame import Autocasting, Frame, asks_for_precision, is_cast_where_asked, joined_names, place_of
+from .frame import Autocasting, Frame, asks_for_precision, joined_names, place_of
 from .lattice import (
     BOOL_TENSOR,
     INT64,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..python.names import ModuleNames, names_of
@@ -12,6 +12,7 @@ from ..python.settings_objects import may_hold_settings
 from ..source.child_fields import within
 from ..source.facts import memo
 from ..source.project import Project
+from .frame import differing
 from .lattice import Value
 
 Facts = frozenset[tuple[str, bool]]
@@ -62,16 +63,21 @@ def module_of(project: Project, path: str) -> ModuleNames | None:
     return names_of(project, document) if document is not None and document.parses else None
 
 
-def under(names: dict[str, Value], facts_of: Callable[[], Facts]) -> dict[str, Value]:
-    """What places hold where facts are true, if anything in them depends on it: only then the facts are asked for."""
-    if not any(atom.given for value in names.values() if value.atoms for atom in value.atoms):
-        return dict(names)
-    facts = facts_of()
+def depending(names: dict[str, Value]) -> list[str]:
+    """The places of which it depends on facts what they hold."""
+    return [place for place, value in names.items() if value.atoms and any(atom.given for atom in value.atoms)]
+
+
+def under(names: dict[str, Value], hanging: Sequence[str], facts_of: Callable[[], Facts]) -> dict[str, Value]:
+    """What places hold where facts are true, some of which depend on it: only then the facts are asked for."""
+    result = dict(names)
+    facts = facts_of() if hanging else frozenset()
     opposing = {(text, not holds) for text, holds in facts}
-    return {
-        place: value if all(opposing.isdisjoint(atom.given) for atom in value.atoms) else _told(value, facts)
-        for place, value in names.items()
-    }
+    for place in hanging:
+        value = names[place]
+        if not all(opposing.isdisjoint(atom.given) for atom in value.atoms):
+            result[place] = _told(value, facts)
+    return result
 
 
 def _told(value: Value, facts: Facts) -> Value:
@@ -81,6 +87,6 @@ def _told(value: Value, facts: Facts) -> Value:
 
 def told_under(names: dict[str, Value], others: dict[str, Value], facts_of: Callable[[], Facts]) -> dict[str, Value]:
     """What places hold after a branch in which these facts are true; what the other branch left the same is no news."""
-    changed = {place: value for place, value in names.items() if value.atoms and others.get(place) is not value}
+    changed = {place: names[place] for place in differing(names, others) if names[place].atoms}
     facts = facts_of() if changed else None
     return {**names, **{place: _told(value, facts) for place, value in changed.items()}} if facts else names

@@ -7,14 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
+from itertools import compress
+from operator import is_not
 from typing import TYPE_CHECKING, Protocol
 
 from ..python.functions import FunctionTarget
 from ..python.names import FunctionNode, ModuleNames
 from ..source.child_fields import within
 from ..source.project import Project
-from ..torch.api import CASTS
 from .lattice import Atom, Made, Role, Source, Value, join
+from .members import plainly
 
 if TYPE_CHECKING:
     from ..observed.observation import Failure
@@ -28,6 +31,7 @@ MAX_NAMES = 400
 """A function that gives values to more places than this is not followed."""
 
 
+@plainly
 class Autocasting(Enum):
     """Whether operations run under autocast."""
 
@@ -269,9 +273,8 @@ class Frame:
         """Give a place its value; what was known of its parts is forgotten."""
         for name in self._parts.get(place, ()):
             self.names.pop(name, None)
-        if "." in place or "[" in place:
-            for whole in (place[:at] for at, character in enumerate(place) if character in ".["):
-                self._parts.setdefault(whole, set()).add(place)
+        for whole in _wholes(place):
+            self._parts.setdefault(whole, set()).add(place)
         self.names[place] = value
         if len(self.names) > MAX_NAMES:
             raise TooLarge
@@ -280,20 +283,16 @@ class Frame:
         return Source(self.module.document.path, node, text, before)
 
 
+@cache
+def _wholes(place: str) -> tuple[str, ...]:
+    """What a place is a part of: ``self`` and ``self.masks`` of ``self.masks[0]``."""
+    return tuple(place[:at] for at, character in enumerate(place) if character in ".[")
+
+
 def asks_for_precision(_project: Project, test: ast.expr) -> bool:
     """Whether a condition asks for the precision itself, as others like it elsewhere may do; for `Project.memo`."""
     said = "\n".join(_texts(test))
     return any(word in said for word in PRECISION_TESTS)
-
-
-def is_cast_where_asked(choice: ast.IfExp) -> bool:
-    """``x.half() if on_gpu else x``: whoever reads it may ask the same, so that only one of the dtypes comes there."""
-    for cast, other in ((choice.body, choice.orelse), (choice.orelse, choice.body)):
-        method = cast.func if isinstance(cast, ast.Call) else None
-        held = method.value if isinstance(method, ast.Attribute) and method.attr in CASTS else None
-        if isinstance(held, ast.Name | ast.Attribute) and ast.dump(held) == ast.dump(other):
-            return True
-    return False
 
 
 def _texts(node: ast.expr) -> Iterator[str]:
@@ -314,24 +313,18 @@ def joined_names(branches: Iterable[dict[str, Value]]) -> dict[str, Value]:
     first, *others = branches
     result = dict(first)
     for other in others:
-        if other is first:
-            continue
-        for place in list(result):
+        for place in differing(result, other):
             value = other.get(place)
             if value is None:
                 del result[place]
-            elif value is not result[place]:
+            else:
                 result[place] = join(result[place], value)
     return result
 
 
-def made_in_one(branches: list[dict[str, Value]], joined: dict[str, Value]) -> dict[str, Value]:
-    """Attributes that some branches of a constructor do not give: who reads them has taken one that does."""
-    found: dict[str, Value] = {}
-    for names in branches:
-        for place in [place for place in names if place.startswith("self.") and place not in joined]:
-            found[place] = join(found[place], names[place]) if place in found else names[place]
-    return found
+def differing(names: dict[str, Value], others: dict[str, Value]) -> list[str]:
+    """The places that do not hold the very same in others, in order: of hundreds most do."""
+    return list(compress(names, map(is_not, names.values(), map(others.get, names))))
 
 
 def place_of(node: ast.expr) -> str | None:

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
+from .members import plainly
 
 if TYPE_CHECKING:
     from .recast_parts import Recast
@@ -30,6 +31,7 @@ MAX_ATOMS = 6
 """A value with more ways than this counts as unknown."""
 
 
+@plainly
 class Kind(Enum):
     """What sort of thing an expression is."""
 
@@ -49,6 +51,7 @@ class Kind(Enum):
     """What a data loader yields, or a parameter called ``batch``: its floating items are float32 unless cast."""
 
 
+@plainly
 class Made(Enum):
     """How a tensor came by its dtype."""
 
@@ -78,6 +81,7 @@ class Made(Enum):
     """As the gradient of an output, whose dtype it has."""
 
 
+@plainly
 class Role(Enum):
     """What a symbol stands for."""
 
@@ -219,7 +223,8 @@ class Value:
         return dict(zip(self.keys, self.items or (), strict=True)) if self.keys else {}
 
     def with_fields(self, fields: Mapping[str, Value]) -> Value:
-        return replace(self, keys=tuple(fields), items=tuple(fields.values()))
+        keys, items = tuple(fields), tuple(fields.values())
+        return Value(self.kind, self.atoms, items, self.scalar, self.label, self.detail, self.recast, keys)
 
 
 UNKNOWN_VALUE = Value()
@@ -323,11 +328,6 @@ def as_floating(value: Value) -> Value:
     return value.with_atoms(
         replace(atom, made=Made.FLOAT) if atom.role is Role.RESULT else atom for atom in value.atoms
     )
-
-
-def of_weights_only(value: Value) -> Value:
-    """The same value, where autocast, if it is open, does not give it the low precision."""
-    return value.with_atoms(replace(atom, made=Made.PLAIN) if atom.made is Made.LAYER else atom for atom in value.atoms)
 
 
 def clash(one: Atom, other: Atom) -> tuple[Atom, Atom] | None:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from ..torch.dtypes import FP16, FP32
 from ..torch.tables.layers import IN_FLOAT16, LAYERS, Layer
 from .frame import Autocasting, Frame
-from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, of_weights_only
+from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
 from .meetings import NodeValue, report_input
+from .promotion import of_weights_only
 
 NORM = "raises-narrow-weight"
 """What layers do that may have float32 weights for 16-bit input: all norms but RMSNorm."""

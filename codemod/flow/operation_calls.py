@@ -24,11 +24,10 @@ from .lattice import (
     Made,
     Value,
     as_floating,
-    of_weights_only,
 )
 from .left_out import is_left_out
 from .meetings import NodeValue, report_mix
-from .promotion import promote
+from .promotion import of_weights_only, promote
 
 GIVES_DIMENSIONS = {"reshape", "view", "unsqueeze", "expand", "repeat", "flatten", "ravel", "view_as", "expand_as"}
 WATCHED = {"numpy", "asarray", "array", "interpolate", "upsample"}

@@ -52,7 +52,7 @@ def parameter_value(frame: Frame, function: FunctionNode, parameter: ast.arg, ow
     if named_model or "Module" in annotation:
         model = LibraryModel(name, parameter=parameter_symbol(function, name))
         return Value(Kind.MODULE, (), detail=model, label=name)
-    return replace(UNKNOWN_VALUE, label=parameter_symbol(function, name))
+    return Value(label=parameter_symbol(function, name))
 
 
 def _default_class(frame: Frame, function: FunctionNode, parameter: ast.arg) -> Value:

@@ -109,3 +109,8 @@ def _promoted_concrete(one: Atom, other: Atom, path: str, node: ast.expr) -> Ato
     if wider.dtype == FP32 and narrower.dtype in HALVES:
         return replace(wider, mixture=wider.mixture or Mixture(path, node, narrower))
     return wider
+
+
+def of_weights_only(value: Value) -> Value:
+    """The same value, where autocast, if it is open, does not give it the low precision."""
+    return value.with_atoms(replace(atom, made=Made.PLAIN) if atom.made is Made.LAYER else atom for atom in value.atoms)

@@ -7,6 +7,7 @@ from functools import reduce
 
 from ..purpose.outcomes import known_texts
 from ..python.functions import class_of
+from ..python.names import ModuleNames
 from ..torch.tables.layers import LAYERS
 from ..torch.tables.libraries import ACTIVATIONS, ATTENTION_FUNCTIONS, LAYER_CLASSES
 from .classes import ProjectClass, TorchLayer
@@ -18,12 +19,15 @@ ATTENTION = "scaled_dot_product_attention"
 LOOKUPS = ("get", "get_interface")
 
 
-def handed_out(frame: Frame, node: ast.expr) -> Value:
-    """``ACT2FN[name]``, ``get_activation(name)``, ``ALL_ATTENTION_FUNCTIONS.get_interface(name, default)``."""
+def handed_out(frame: Frame, node: ast.expr, called: tuple[str | None] | None = None) -> Value:
+    """``ACT2FN[name]``, ``get_activation(name)``, ``ALL_ATTENTION_FUNCTIONS.get_interface(name, default)``.
+
+    ``called``: the qualified name of what a call calls, where it is known.
+    """
     source = node.value if isinstance(node, ast.Subscript) else node.func if isinstance(node, ast.Call) else node
     if isinstance(source, ast.Attribute) and source.attr in LOOKUPS and isinstance(node, ast.Call):
-        source = source.value
-    name = frame.analysis.qualified(frame.module, source)
+        source, called = source.value, None
+    name = frame.analysis.qualified(frame.module, source) if called is None else called[0]
     if name in ACTIVATIONS:
         return Value(Kind.MODULE, (), detail=TorchLayer("SiLU"), label=BY_NAME)
     if name in ATTENTION_FUNCTIONS:
@@ -34,6 +38,8 @@ def handed_out(frame: Frame, node: ast.expr) -> Value:
 
 def _of_table(frame: Frame, name: ast.Name, key: ast.expr | None) -> Value:
     """``ATTENTION_CLASSES[config.kind]``: one of the classes that a dictionary of the file holds for what is asked."""
+    if name.id not in frame.module.of_parts(_tables):
+        return UNKNOWN_VALUE
     bindings = frame.module.scope_of(name).lookup(name.id)
     table = bindings[0].value if len(bindings) == 1 and frame.module.is_of_module(bindings[0].scope) else None
     if not isinstance(table, ast.Dict) or not table.values:
@@ -48,6 +54,11 @@ def _of_table(frame: Frame, name: ast.Name, key: ast.expr | None) -> Value:
     chosen = [value for item, value in pairs if asked and isinstance(item, ast.Constant) and item.value in asked]
     found = chosen or found
     return reduce(join, found) if all(item.detail is not None for item in found) else UNKNOWN_VALUE
+
+
+def _tables(module: ModuleNames) -> frozenset[str]:
+    """The names that stand for a dictionary in some scope of a file."""
+    return frozenset(item.name for item in module.all_bindings if isinstance(item.value, ast.Dict))
 
 
 def _is_activation(frame: Frame, node: ast.expr) -> bool:

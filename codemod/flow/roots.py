@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterable, Iterator
+from functools import cache
 
 from ..purpose.files import purpose_of
 from ..purpose.words import Purpose
@@ -128,6 +129,7 @@ def _of_data(module: ModuleNames) -> set[Holder]:
     return found | {item for owner in owners if owner is not None for item in _functions_in(owner.node)}
 
 
+@cache
 def _is_of_data(name: str) -> bool:
     return name == BATCH or any(word in name.lower() for word in DATA_WORDS)
 

@@ -11,12 +11,12 @@ from ..torch.dtypes import FP32
 from ..torch.tables.libraries import OUTPUT_ATTRIBUTES
 from .alternatives import aside
 from .contexts import entered
-from .decided import decided, hangs_on_sizes, made_when_missing, name_dtypes, put_none, told_by_test
+from .decided import decided, hangs_on_sizes, made_in_one, made_when_missing, name_dtypes, put_none, told_by_test
 from .elements import unpacked_at
 from .expressions import bind_loop_target, evaluate
-from .facts import lasting_facts, told_under, under
+from .facts import depending, lasting_facts, told_under, under
 from .first_rounds import in_order
-from .frame import Frame, Operand, asks_for_precision, joined_names, made_in_one, place_of
+from .frame import Frame, Operand, asks_for_precision, joined_names, place_of
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Value, join
 from .leaving import leaving
 from .meetings import clash_of_write, dtype_of, is_compared, record
@@ -205,9 +205,10 @@ def _if(frame: Frame, node: ast.stmt) -> None:
     before, asked = dict(frame.names), frame.project.memo(asks_for_precision, node.test)
     facts_of = partial(partial, lasting_facts, frame.project, frame.module, node.test)
     outcomes: list[tuple[dict[str, Value], bool]] = []
+    hanging = depending(before)
     branches, continued = frame.project.memo(in_order, node)
     for branch in branches:
-        frame.names, frame.stopped = under(before, facts_of(branch is node.body)), False
+        frame.names, frame.stopped = under(before, hanging, facts_of(branch is node.body)), False
         put_none(frame, node, branch)
         if outcomes and frame.loops:
             frame.names |= {name: outcomes[0][0][name] for name in continued & outcomes[0][0].keys()}

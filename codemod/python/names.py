@@ -289,7 +289,7 @@ def _resolved(project: Project, module: ModuleNames, node: ast.AST) -> tuple[str
     qualified, importer = module.qualified(node), module.document.path
     chain = attribute_chain(node) if qualified is None and module.star_imports else None
     if chain is not None and not module.scope_of(node).lookup(chain[0]):
-        found = _through_star(project, module, chain[0])
+        found = project.memo(_through_star, (module, chain[0], ()))
         qualified = ".".join([found[0], *chain[1:]]) if found is not None else None
     return _behind_re_exports(project, qualified, importer)
 
@@ -318,7 +318,7 @@ def _through_project(project: Project, qualified: str, importer: str) -> tuple[s
     other = names_of(project, document)
     bindings = other.defined(attribute)
     if not bindings:
-        return _through_star(project, other, attribute)
+        return project.memo(_through_star, (other, attribute, ())) if other.star_imports else None
     imports = [binding.qualified for binding in bindings if binding.kind == "import" and binding.qualified]
     if not imports or not all(binding.qualified or _is_stand_in(other, binding, bindings) for binding in bindings):
         return None
@@ -335,16 +335,15 @@ def _is_stand_in(module: ModuleNames, binding: Binding, bindings: Sequence[Bindi
     return any(item.node in body for body in tried for item in imports)
 
 
-def _through_star(
-    project: Project, module: ModuleNames, attribute: str, asked: tuple[ModuleNames, ...] = ()
-) -> tuple[str, str] | None:
-    """The module of the project whose ``from <module> import *`` brings ``attribute`` into ``module``."""
+def _through_star(project: Project, asked: tuple[ModuleNames, str, tuple[ModuleNames, ...]]) -> tuple[str, str] | None:
+    """The module of the project whose ``from <module> import *`` brings a name into a module; some are left out."""
+    module, attribute, above = asked
     path = module.document.path
     for star in module.star_imports:
         document = project.python_module(star, path)
         other = names_of(project, document) if document is not None and document.path != path else None
-        if other is None or other in asked:
+        if other is None or other in above:
             continue
-        if other.defined(attribute) or _through_star(project, other, attribute, (*asked, module)):
+        if other.defined(attribute) or _through_star(project, (other, attribute, (*above, module))):
             return f"{star}.{attribute}", path
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from copy import copy
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -40,13 +40,15 @@ class FileStore:
         self._asked: dict[str, frozenset[str]] = {}  # path -> the words, those of `SEARCHED` aside, it was searched for
         self._index = WordIndex(self._bytes, self.paths)
         self._answers: dict[object, dict[str, None]] = {}
+        self._of_kinds: dict[tuple[FileKind, ...], dict[str, None]] = {}
+        self._others: dict[tuple[FileKind, ...], dict[str, None]] = {}
 
     def document(self, path: str) -> Document | None:
         """The document at ``path``; None when it is no file of the project or unreadable (recorded once).
 
         It is the same one for as long as somebody holds it; `keep` it for those who come later.
         """
-        known = self._passing.get(path)
+        known = self._kept.get(path) or self._passing.get(path)
         return self._load(path) if known is None else known
 
     def keep(self, document: Document) -> Document:
@@ -69,7 +71,7 @@ class FileStore:
         other.paths = tuple(path for path in self.paths if path in paths)
         other._kinds = {path: kind for path, kind in self._kinds.items() if path in paths}
         other._index = WordIndex(other._bytes, other.paths)
-        other._answers = {}
+        other._answers, other._of_kinds, other._others = {}, {}, {}
         return other
 
     def _load(self, path: str) -> Document | None:
@@ -100,17 +102,30 @@ class FileStore:
         Where files would be opened for the words, what is known without comes first.
         """
         plain, (kinds, words) = self._index.plain, (question.kinds, question.words)
+        others = self._others_of(kinds)
         also = sorted(question.also, key=lambda group: not all(map(is_word, group)))
         opens = not all(map(is_word, words)) and set(INDEXED).issuperset(kinds)
         if opens and all(map(is_word, also[0])) and (kinds, words, ()) not in self._answers:
             some = self._index.writing(also.pop(0), plain)
-            paths: Collection[str] = self._holding(kinds, words, lambda path: path in some or path not in plain)
+            paths: Collection[str] = dict.fromkeys(self._holding(kinds, words, some | others.keys()))
         else:
             paths = self.paths_for(Question(kinds, words))
         for group in also:
             written = self._index.writing(group, plain.intersection(paths))
-            paths = [path for path in paths if path in written or path not in plain]
+            paths = dict.fromkeys(sorted((*written, *(path for path in others if path in paths))))
         return paths
+
+    def _paths_of(self, kinds: tuple[FileKind, ...]) -> dict[str, None]:
+        if kinds not in self._of_kinds:
+            self._of_kinds[kinds] = dict.fromkeys(path for path in self.paths if self._kinds[path] in kinds)
+        return self._of_kinds[kinds]
+
+    def _others_of(self, kinds: tuple[FileKind, ...]) -> dict[str, None]:
+        """Those whose texts have to be looked at to know which words are written there."""
+        if kinds not in self._others:
+            plain = self._index.plain
+            self._others[kinds] = dict.fromkeys(path for path in self._paths_of(kinds) if path not in plain)
+        return self._others[kinds]
 
     def is_certain(self, path: str, question: Question) -> bool:
         """Whether a path among `paths_for` answers the question, without a look at its text."""
@@ -120,12 +135,11 @@ class FileStore:
         """Whether a file can be read for certain, as its text is its bytes."""
         return path in self._index.plain
 
-    def _holding(
-        self, kinds: tuple[FileKind, ...], words: tuple[str, ...], where: Callable[[str], bool] = lambda _: True
-    ) -> list[str]:
+    def _holding(self, kinds: tuple[FileKind, ...], words: tuple[str, ...], among: Set[str] | None = None) -> list[str]:
+        all_of_kinds = self._paths_of(kinds).keys()
         if words and set(INDEXED).issuperset(kinds):
-            return sorted(self._index.holding(words, lambda path: self._kinds[path] in kinds and where(path)))
-        paths = [path for path in self.paths if self._kinds[path] in kinds]
+            return sorted(self._index.holding(words, all_of_kinds if among is None else all_of_kinds & among))
+        paths = list(all_of_kinds)
         if not words:
             return paths
         self._search(paths, tuple(word for word in words if word not in SEARCHED))
@@ -152,7 +166,7 @@ class FileStore:
 
     def _bytes(self, path: str) -> bytes | None:
         """The bytes of a file, which is not opened while a document holds them."""
-        known = self._passing.get(path)
+        known = self._kept.get(path) or self._passing.get(path)
         return self._read(path) if known is None else known.data
 
     def _read(self, path: str) -> bytes | None:

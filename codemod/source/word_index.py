@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cached_property
 from itertools import accumulate
@@ -39,11 +39,11 @@ class WordIndex:
         self._paths = [path for path in paths if kind_of(path) in INDEXED]
         self._seen: dict[tuple[bytes, bool], dict[str, bool]] = {}
 
-    def holding(self, words: Iterable[str], where: Callable[[str], bool]) -> Set[str]:
-        """Of some files those whose bytes hold any of the words (in lower case), whatever their letter case."""
-        return self._holding_any(filter(where, self._vocabulary.paths), words, exactly=False)
+    def holding(self, words: Iterable[str], among: Set[str]) -> Set[str]:
+        """Those of some files whose bytes hold any of the words (in lower case), whatever their letter case."""
+        return self._holding_any(among, words, exactly=False)
 
-    def writing(self, words: Iterable[str], among: Iterable[str]) -> Set[str]:
+    def writing(self, words: Iterable[str], among: Set[str]) -> Set[str]:
         """Those of some `plain` files whose text holds any of the words exactly as they are given."""
         return self._holding_any(among, words, exactly=True)
 
@@ -56,19 +56,18 @@ class WordIndex:
     def _vocabulary(self) -> _Vocabulary:
         return _Vocabulary((path, data) for path in self._paths if (data := self._read(path)) is not None)
 
-    def _holding_any(self, paths: Iterable[str], words: Iterable[str], exactly: bool) -> Set[str]:
+    def _holding_any(self, among: Set[str], words: Iterable[str], exactly: bool) -> Set[str]:
         """Only files in which no word is certain are opened, once for all words that may stand there."""
-        left, found = set(paths), set[str]()
+        found = set[str]()
         unsure: dict[str, list[bytes]] = {}
         for word in {word.encode("utf-8", "surrogatepass") for word in words}:
-            candidates = left & self._candidates(word, exactly)
+            candidates = self._candidates(word, exactly) & among
             if is_word(word):
                 found |= candidates
-                left -= candidates
                 candidates = set()
-            for path in candidates | (left & self._vocabulary.too_long):
+            for path in candidates | (self._vocabulary.too_long & among):
                 unsure.setdefault(path, []).append(word)
-        found.update(path for path, its in unsure.items() if path in left and self._holds(path, its, exactly))
+        found.update([path for path, its in unsure.items() if path not in found and self._holds(path, its, exactly)])
         return found
 
     def _holds(self, path: str, words: Sequence[bytes], exactly: bool) -> bool:
@@ -112,19 +111,21 @@ class _Vocabulary:
             self.paths.add(path)
             if kind_of(path) is FileKind.PYTHON and is_plain_python(data):
                 self.plain.add(path)
-            words = set(data.translate(_BORDERED).split())
-            if len(words) > MAX_WORDS or len(postings) > MAX_VOCABULARY:
+            held_words = set(data.translate(_BORDERED).split())
+            if len(held_words) > MAX_WORDS or len(postings) > MAX_VOCABULARY:
                 self.too_long.add(path)
                 continue
-            for word in words:
+            for word in held_words:
                 held = postings.get(word)
                 if held is None:
                     postings[word] = [path]
                 else:
                     held.append(path)
-        self._joined = _BORDER + _BORDER.join(postings) + _BORDER
-        self._starts = list(accumulate((len(word) + 1 for word in postings), initial=1))
-        self._postings = list(postings.values())
+        words = sorted(postings, key=len)  # what is shorter than a piece is passed over at once
+        self._joined = _BORDER + _BORDER.join(words) + _BORDER
+        self._starts = list(accumulate((len(word) + 1 for word in words), initial=1))
+        self._lengths = [len(word) for word in words]
+        self._postings = [postings[word] for word in words]
         self._found: dict[tuple[bytes, bool], Set[str]] = {}
 
     @cached_property
@@ -141,7 +142,8 @@ class _Vocabulary:
     def _lists(self, piece: bytes, exactly: bool) -> Iterator[list[str]]:
         words = self._joined if exactly else self._lowered
         ahead = piece.startswith(_BORDER)
-        at = words.find(piece)
+        first = bisect_left(self._lengths, len(piece.strip(_BORDER)))
+        at = words.find(piece, self._starts[first] - 1)
         while at >= 0:
             number = bisect_right(self._starts, at + ahead) - 1
             yield self._postings[number]
