@@ -203,9 +203,6 @@ def _spliced(text: str, edits: Sequence[ReplaceText]) -> str:
     return "".join([*parts, text[position:]])
 
 
-# --- one round --------------------------------------------------------------------------------------------------------
-
-
 def _next_round(project: Project, findings: Sequence[Finding], options: Options) -> _Round:
     """Comments that silence nothing go when all else has settled: a repair may bring what they are there for."""
     first = [finding for finding in findings if finding.code == options.first]
@@ -294,9 +291,6 @@ def _span(operation: Operation) -> Span:
         row, column = operation.span.row, operation.span.column
         return Span(row, column, row, column)
     return operation.span
-
-
-# --- rules ------------------------------------------------------------------------------------------------------------
 
 
 def _findings(project: Project, rules: Sequence[Rule], options: Options) -> tuple[Screened, tuple[Skipped, ...]]:

@@ -224,8 +224,6 @@ def _gib(size: int | None) -> str:
     return f"{size / (1 << 30):.0f} GiB" if size else ""
 
 
-# --- the table --------------------------------------------------------------------------------------------------------
-
 COLUMNS: Mapping[str, Callable[[Device], str]] = {
     "rank": lambda device: "" if device.rank is None else str(device.rank),
     "host": lambda device: device.host,

@@ -31,8 +31,6 @@ The cause, with its source: the PyTorch version it was measured with, an issue, 
 The look-alikes that are right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule

@@ -115,9 +115,6 @@ def _deferred(module: str, asked: list[Question] | None) -> Callable[[Project], 
     return check
 
 
-# --- as plain values --------------------------------------------------------------------------------------------------
-
-
 def _described(rule: Rule) -> list[object]:
     asked = _plain(questions_of(rule))
     return [rule.check.__module__, rule.code, rule.name, rule.docs, rule.url, rule.depends_on, rule.needs_run, asked]

@@ -140,9 +140,6 @@ def _tell(answer: Answer) -> None:
         stream.buffer.flush()
 
 
-# --- as plain values --------------------------------------------------------------------------------------------------
-
-
 def _plain(answer: Answer, looked: Looked) -> object:
     told = [(number, data.decode("latin-1")) for number, data in answer.told]
     written = [(path, data.decode("latin-1")) for path, data in answer.written]

@@ -107,9 +107,6 @@ def open_request(request: Request) -> Opened:
     return Opened(project, target, settings, rules, known, screen, problems, stdin, named, request.jobs or 1, earlier)
 
 
-# --- the project ------------------------------------------------------------------------------------------------------
-
-
 def _project(request: Request) -> tuple[Project, SettingsTree]:
     from ...transforms.frameworks import load_frameworks
     from ..screening.path_patterns import PathPatterns
@@ -236,9 +233,6 @@ def _parse(project: Project, named: Sequence[str]) -> None:
         pass
 
 
-# --- the target -------------------------------------------------------------------------------------------------------
-
-
 def _aimed(project: Project, request: Request, settings: Settings) -> tuple[Project, Target | None]:
     """The project on its machine and on its way to the regime to arrive at, and who says so; None: it itself."""
     profile = request.profile or (settings.profile if not request.probe else None)
@@ -275,9 +269,6 @@ def _warn_of_missing_target_rule(request: Request, rules: Sequence[Rule]) -> Non
     if request.to is TargetChoice.AUTO or any(rule.code == TARGET_RULE for rule in rules):
         return
     print(f"precfix: {TARGET_RULE} is not selected, so nothing is moved to {request.to.value}", file=sys.stderr)
-
-
-# --- rules ------------------------------------------------------------------------------------------------------------
 
 
 def _selected(

@@ -85,9 +85,6 @@ class KnownMessage:
         return tuple(dict.fromkeys(code for cause in self.causes for code in cause.rules))
 
 
-# --- reading it -------------------------------------------------------------------------------------------------------
-
-
 FOLDER = Path(__file__).parent / "messages"
 USUAL_WEIGHT = 5.0
 DTYPE = (

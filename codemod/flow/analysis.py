@@ -59,8 +59,6 @@ class FlowAnalysis:
         self._depth = 0
         self.changes_default_dtype = any(True for _ in project.python_documents(DEFAULT_SETTERS))
 
-    # --- what rules ask ---------------------------------------------------------------------------------------------
-
     def function(self, module: ModuleNames, node: FunctionNode) -> Interpretation:
         """The interpretation of a function or method of the project."""
         if self._depth >= MAX_DEPTH and not self._circles.may_answer(node):
@@ -119,8 +117,6 @@ class FlowAnalysis:
     def observed_script(self, module: ModuleNames) -> Interpretation:
         """The interpretation of a module's own statements, with what each expression was."""
         return self._circles.answer((module, "observed"), lambda: self._script(module, Record(observed=True)), NOTHING)
-
-    # --- interpretation ---------------------------------------------------------------------------------------------
 
     def _script(self, module: ModuleNames, record: Record) -> Interpretation:
         return self._run(Frame(self, module, None, record, OUTSIDE), module.tree.body)
@@ -196,8 +192,6 @@ class FlowAnalysis:
         scope = module.scopes[node]
         parent = scope.parent
         return ProjectClass(module, parent) if parent is not None and isinstance(parent.node, ast.ClassDef) else None
-
-    # --- classes ----------------------------------------------------------------------------------------------------
 
     def is_module(self, found: ProjectClass) -> bool:
         return self.project.once((is_torch_module, found), lambda: is_torch_module(self.project, found))

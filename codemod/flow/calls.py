@@ -297,9 +297,6 @@ def _other_call(
     return array_made(frame, node, named) if (qualified or "").startswith("numpy.") else result_of(frame, node)
 
 
-# --- arrays -----------------------------------------------------------------------------------------------------------
-
-
 def array_made(frame: Frame, node: ast.Call, named: Named) -> Value:
     """``np.zeros(shape, dtype=np.float32)``."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else ""

@@ -60,9 +60,6 @@ def applications(
             yield from (item for item in done.record.applications.values() if item.node in calls)
 
 
-# --- data -------------------------------------------------------------------------------------------------------------
-
-
 def meetings_of_data(project: Project, module: ModuleNames) -> Iterator[Meeting]:
     """Where a batch meets the weights of a model, both known only from the calls that lead there."""
     if not weights_can_be_half(project) or not project.fact(_has_loaders):

@@ -38,9 +38,6 @@ LOOKING = frozenset({
 CHANGING = ("data", "to", "float", "half", "bfloat16")
 
 
-# --- casts ------------------------------------------------------------------------------------------------------------
-
-
 def recast(frame: Frame, node: ast.expr, cast: ast.Call, atoms: tuple[Atom, ...]) -> tuple[Atom, ...]:
     """Note that the part that ``node`` names has ``atoms`` from now on; what is to be said of its weights."""
     found = _root(frame, node)
@@ -221,9 +218,6 @@ def _cast_of_each(node: ast.For | ast.AsyncFor) -> ast.Call | None:
     casts = (f"{data}.float()", f"{data}.to(torch.float32)", f"{data}.to(dtype=torch.float32)")
     fits = ast.unparse(statement.targets[0]) == data and ast.unparse(value) in casts
     return value if fits and isinstance(value, ast.Call) else None
-
-
-# --- calls ------------------------------------------------------------------------------------------------------------
 
 
 class PartsRun:

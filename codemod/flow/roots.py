@@ -85,9 +85,6 @@ def in_order(found: Iterable[Holder]) -> list[Holder]:
     return sorted(found, key=lambda item: item.lineno if item is not None else 0)
 
 
-# --- candidates -------------------------------------------------------------------------------------------------------
-
-
 def _candidates(project: Project, module: ModuleNames) -> set[Holder]:
     """The functions that hold something that makes a dtype."""
     nodes: list[ast.AST] = []
@@ -181,9 +178,6 @@ def _joins_data(project: Project, call: ast.Call) -> bool:
     items = [item.slice for item in operands if isinstance(item, ast.Subscript)]
     keys = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
     return any(stored_mask(project, key) is not None for key in keys)
-
-
-# --- what is followed -------------------------------------------------------------------------------------------------
 
 
 def _called(project: Project, module: ModuleNames) -> tuple[tuple[Holder, FunctionTarget], ...]:

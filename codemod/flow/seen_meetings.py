@@ -108,9 +108,6 @@ def _frame(project: Project, module: ModuleNames, node: ast.expr) -> Frame:
     return Frame(flow_of(project), module, function, Record(), OUTSIDE)
 
 
-# --- what is called ---------------------------------------------------------------------------------------------------
-
-
 def _applied(frame: Frame, node: ast.Call, failure: Failure) -> Value | None:
     """The module that is called: as its class says, else as it was seen."""
     held = _attribute_of_self(frame, node)

@@ -123,9 +123,6 @@ def _may_be_inside(project: Project, module: ModuleNames, node: ast.AST, hops: i
     return any(_may_be_inside(project, site.module, site.call, hops - 1) for site in sites)
 
 
-# --- regions ----------------------------------------------------------------------------------------------------------
-
-
 def certain_regions(project: Project) -> Iterator[tuple[ModuleNames, list[ast.Call], ProjectClass, Creation]]:
     """The calls of one model in a region that is certainly open, where it is made, and nothing makes it 16-bit."""
     if flow_of(project).changes_default_dtype:

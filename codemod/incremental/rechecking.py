@@ -74,8 +74,6 @@ class Rechecking:
             return None
         return cls(project, key, known, states, started)
 
-    # --- what has changed ---------------------------------------------------------------------------------------------
-
     def _changed_bits(self, known: Record) -> int:
         """The files and parts of files that were edited, and the questions that these answer otherwise than before."""
         looks, changed = self._project.looks, 0
@@ -156,8 +154,6 @@ class Rechecking:
     def _mark(self, leaf: Leaf) -> str | None:
         return self._marks.of(self._project.fact(*leaf[1:]))
 
-    # --- asking -------------------------------------------------------------------------------------------------------
-
     def regime(self, declared: Callable[[Project], str]) -> str:
         known, looks = self._known, self._project.looks
         if known is None or known.regime is None or not self._holds(known.regime[1]):
@@ -209,8 +205,6 @@ class Rechecking:
         """The files that findings name: where something stands there changes with what is above it."""
         looks, text = self._project.looks, repr(findings) if findings else ""
         return sum(looks.bit(FILE, path) for path in self._project.paths if path in text) if text else 0
-
-    # --- keeping ------------------------------------------------------------------------------------------------------
 
     def _rest(self, leaf: Leaf) -> tuple[int, str | None] | None:
         """What a fact rests on, as far as it is known; its mark only where it was not found anew."""

@@ -47,8 +47,6 @@ class Values:
         self._names: set[tuple[str, str, str]] = set()
         self._modules: set[str] = set()
 
-    # --- to plain values ----------------------------------------------------------------------------------------------
-
     def plain(self, value: object) -> object:
         """Plain values for an answer; raises `Unkept`."""
         self._left = MAX_PARTS
@@ -132,8 +130,6 @@ class Values:
         name, at = tops_of(top)[statement]
         self._names.add((DEFINED, path, name))
         return ["node", path, ORIGINAL[type(node)].__name__, name, at, *_position(node, first_row(statement))]
-
-    # --- and back -----------------------------------------------------------------------------------------------------
 
     def value(self, plain: Any) -> Any:
         """The answer that plain values stand for; raises `Unkept`."""

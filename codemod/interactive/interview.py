@@ -171,8 +171,6 @@ class Interview:
         covered = bool(proposed.edits) and all(edit in self._taken for edit in proposed.edits)
         return use if covered or (finding.code, use) in self._always else None
 
-    # --- one question -------------------------------------------------------------------------------------------------
-
     def _ask(self, question: _Question) -> Reply:
         number = self.asked + 1
         position = f"{number}/{number + self._open - 1}"

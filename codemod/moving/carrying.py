@@ -197,9 +197,6 @@ def _is_for_another(wanted: Dtype | None, finding: Finding, fix: Fix) -> bool:
     return wanted in HALVES and not written.isdisjoint({*HALVES} - {wanted})
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
 def _row(each: Verdict, target: Target, back: Mapping[RunReport, tuple[Place, ...]], options: Options) -> RunMove:
     run = each.pair.before
     withdrawn = back.get(run, ())

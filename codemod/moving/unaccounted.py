@@ -152,9 +152,6 @@ def _is_said_again(module: ModuleNames, node: ast.expr) -> bool:
     return isinstance(named, Dtype) and any(as_dtype(word) == named for word in words)
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
 def _in_files(after: Project, pair: Pair, wanted: Constant, modules: Sequence[str]) -> Iterator[Place]:
     """What stands in files that say something of the run, or that it loads, in sections that it reads."""
     run = run_of(after, pair.after or pair.before)
@@ -178,9 +175,6 @@ def _in_files(after: Project, pair: Pair, wanted: Constant, modules: Sequence[st
                 key = ".".join(map(str, entry.key))
                 if asks(name, entry.value, wanted) and counts_in(after, modules, words, path, key):
                     yield config.place(entry, _said(as_dtype(entry.value), f"{name} is {entry.value}"))
-
-
-# --- code -------------------------------------------------------------------------------------------------------------
 
 
 @memo
@@ -284,9 +278,6 @@ def _name_over(module: ModuleNames, node: ast.expr) -> str:
     if isinstance(parent, ast.Call) and node in parent.args[1:]:
         return string_of(parent.args[parent.args.index(node) - 1]) or ""
     return ""
-
-
-# --- what decides nothing ---------------------------------------------------------------------------------------------
 
 
 def _decides_nothing(module: ModuleNames, node: ast.expr) -> bool:

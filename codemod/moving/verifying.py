@@ -260,9 +260,6 @@ def said(finding: Finding, options: Options) -> str:
     return finding.message + (f"; needs --unsafe-fixes, as {reason}" if reason and not options.unsafe_fixes else "")
 
 
-# --- contradictions ---------------------------------------------------------------------------------------------------
-
-
 def _contradictions(project: Project, found: Iterable[Finding], report: Report, rules: Sequence[Rule]) -> list[Finding]:
     """The findings about places that do not go together, also of rules that were not asked for."""
     ran = {rule.code for rule in report.rules}

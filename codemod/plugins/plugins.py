@@ -110,9 +110,6 @@ def _not_importing_from(guarded: Sequence[str], editable: str | None) -> Iterato
         sys.path[:] = before
 
 
-# --- one distribution -------------------------------------------------------------------------------------------------
-
-
 def _load(found: Distribution, collected: _Collection) -> None:
     try:
         from importlib.metadata import Distribution as Metadata
@@ -147,9 +144,6 @@ def _items(point: EntryPoint) -> list[object]:
     if len(items) > MAX_RULES:
         raise ValueError(f"more than {MAX_RULES} rules")
     return items
-
-
-# --- one rule ---------------------------------------------------------------------------------------------------------
 
 
 def _rule_flaw(item: object) -> str:

@@ -22,8 +22,6 @@ MARK = "precfix_profile"
 """The key that makes a JSON object a profile; its value is the version."""
 MAX_BYTES = 16 << 20
 
-# --- writing ----------------------------------------------------------------------------------------------------------
-
 
 def dump(profile: Profile) -> str:
     """The JSON text of a profile, with a final newline."""
@@ -65,9 +63,6 @@ def _plain(value: object) -> Json:
         else:
             known[_JSON_NAMES.get(each.name, each.name)] = _plain(getattr(value, each.name))
     return {**known, **{key: _plain(each) for key, each in extra.items()}}
-
-
-# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def _record(kind: Any, read: JsonObject) -> Any:

@@ -126,9 +126,6 @@ def _parsed(text: str) -> ast.AST | None:
     return None
 
 
-# --- names and attributes ---------------------------------------------------------------------------------------------
-
-
 def _names(written: _Written, added: dict[str, str], made: set[str]) -> Iterator[Need]:
     """That each name and each attribute of ``self`` that the new code reads has a value where it runs."""
     evaluated = [*_evaluated_with(written.module, written.node), *_moved_along(written)]
@@ -220,9 +217,6 @@ def _evaluated_with(module: ModuleNames, node: ast.AST) -> Iterator[ast.AST]:
         yield item
         if not isinstance(item, _BRANCHING):
             pending += ast.iter_child_nodes(item)
-
-
-# --- releases ---------------------------------------------------------------------------------------------------------
 
 
 def _interfaces(

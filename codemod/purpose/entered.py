@@ -118,9 +118,6 @@ def _around_yields(module: ModuleNames, function: FunctionNode) -> Iterator[ast.
             yield from (item for item in contexts_around(module, node) if item not in function.decorator_list)
 
 
-# --- through callers --------------------------------------------------------------------------------------------------
-
-
 def _way_into(project: Project, asked: tuple[ModuleNames, FunctionNode, int]) -> Inside | None:
     module, function, hops = asked
     trainer = next(iter(step_runs(project, module, function)), None)

@@ -58,9 +58,6 @@ class ModuleWalk:
         self.scope_at.update(dict.fromkeys([node.body] if isinstance(node, ast.Lambda) else node.body, inner))
 
 
-# --- what binds names -------------------------------------------------------------------------------------------------
-
-
 def _assign(walk: ModuleWalk, node: ast.Assign, scope: Scope) -> None:
     for target in node.targets:
         bind_target(target, node.value, node, scope)

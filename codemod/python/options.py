@@ -186,9 +186,6 @@ def _speaks(name: str) -> bool:
     return not SPEAKING.isdisjoint(words_of(name))
 
 
-# --- declarations -----------------------------------------------------------------------------------------------------
-
-
 def _flags(module: ModuleNames) -> Iterator[Option]:
     """``parser.add_argument("--amp-dtype", default=...)`` and ``@click.option("--amp-dtype", default=...)``."""
     calls = [*module.calls_by_name.get("add_argument", []), *module.calls_by_name.get("option", [])]

@@ -160,8 +160,6 @@ class Trace(Generic[V]):
         for branch, holds in ((node.body, True), (node.orelse, False)):
             yield from self._carried(Chosen(module, node, holds), self.of(module, branch))
 
-    # --- names --------------------------------------------------------------------------------------------------------
-
     def _name(self, module: ModuleNames, node: ast.Name) -> Iterable[V]:
         bindings = reaching(module, module.bindings_of(node), node)
         if bindings:
@@ -216,8 +214,6 @@ class Trace(Generic[V]):
         known = self._domain.element(self, module, node, position)
         return known if known is not None else self._gap(module, node)
 
-    # --- attributes ---------------------------------------------------------------------------------------------------
-
     def _attribute(self, module: ModuleNames, node: ast.Attribute) -> Iterable[V]:
         chain, owner = attribute_chain(node), module.scope_of(node).enclosing_class
         if chain is not None and len(chain) == 2 and chain[0] in ("self", "cls") and owner is not None:
@@ -254,8 +250,6 @@ class Trace(Generic[V]):
                 yield from self._gap(module, key)
             elif not isinstance(key, ast.Constant) or key.value == entry.value:
                 yield from self._carried(LookedUp(module, key, entry), self.of(holder, value))
-
-    # --- functions ----------------------------------------------------------------------------------------------------
 
     def _parameter(self, module: ModuleNames, binding: Binding) -> Iterator[V]:
         """What callers pass, and the default where one of them leaves it out; what tests pass says nothing."""

@@ -111,9 +111,6 @@ def is_image(name: str) -> bool:
     return name.startswith("dockerfile") or name.endswith(".dockerfile")
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
 def _requirements(document: Document) -> Iterator[Pin]:
     *folders, name = document.path.lower().split("/")
     tier = Tier.RUN_TIME

@@ -81,9 +81,6 @@ def _literals(document: Document, value: ast.expr, constants: Mapping[str, ast.e
             yield from _literals(document, constants[node.id], {}, tier)
 
 
-# --- TOML -------------------------------------------------------------------------------------------------------------
-
-
 def pins_of_pyproject(document: Document) -> Iterator[Pin]:
     """The pins of a ``pyproject.toml``: the standard tables, PDM's, uv's, Poetry's."""
     data = read_toml(document.text)

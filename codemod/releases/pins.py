@@ -136,9 +136,6 @@ def _is_above(directory: str, folder: str) -> bool:
     return not directory or folder == directory or folder.startswith(f"{directory}/")
 
 
-# --- bounds -----------------------------------------------------------------------------------------------------------
-
-
 def _lower(specifiers: SpecifierSet) -> Version | None:
     """The oldest version that is allowed; None when there is no lower bound."""
     return max(_bounds(specifiers, (">=", ">", "==", "~=", "===")), default=None)

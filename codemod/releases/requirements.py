@@ -64,9 +64,6 @@ def tier_of_extra(name: str) -> Tier:
     return Tier.DEVELOPMENT if speaks_of_development(name) else Tier.EXTRA
 
 
-# --- one requirement --------------------------------------------------------------------------------------------------
-
-
 def _parsed(text: str) -> tuple[Requirement, bool] | None:
     """A requirement, and whether only an extra asks for it; None when it is none."""
     cleaned = text.split(" #")[0].split(" --")[0].split(" -f ")[0].strip().rstrip(",").rstrip()

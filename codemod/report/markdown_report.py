@@ -83,9 +83,6 @@ def _filled(title: str, blocks: Sequence[str], room: int, noun: str) -> str:
     return "\n\n".join([title, *kept] if title and kept else kept)
 
 
-# --- numbers ----------------------------------------------------------------------------------------------------------
-
-
 def _head(report: Report, advice: Advice) -> str:
     lines = [f"## precfix: {_numbers(report)}", "", f"Target: **{escaped(regime_told(report.target))}**."]
     unsafe = sum(fix.applicability is Applicability.UNSAFE for _, fix in report.applied)
@@ -124,9 +121,6 @@ def _numbers(report: Report) -> str:
         return f"{nothing}, {counted(len(report.failed_rules), 'rule')} failed" if report.failed_rules else nothing
     numbers = tally(report)
     return f"{counted(left, 'finding')} in {counted(numbers.files, 'file')}, {numbers.fixable} fixable"
-
-
-# --- fixes ------------------------------------------------------------------------------------------------------------
 
 
 def _fixes(report: Report, urls: dict[str, str], places: Places) -> Iterator[str]:
@@ -176,9 +170,6 @@ def _more(number: int, noun: str) -> list[str]:
     return [f"- and {counted(number, f'more {noun}')}"] if number > 0 else []
 
 
-# --- findings ---------------------------------------------------------------------------------------------------------
-
-
 def _left(report: Report, urls: dict[str, str], places: Places, advice: Advice) -> Iterator[str]:
     findings = report.remaining if report.changes else report.findings
     for finding in in_order(findings):
@@ -200,9 +191,6 @@ def _trouble(report: Report, places: Places) -> Iterator[str]:
         yield f"- rule {escaped(each.path)} failed (please report this): {escaped(each.reason)}"
     for each in sorted(report.skipped):
         yield f"- {code(places.prefix + each.path)}: {escaped(each.reason)}"
-
-
-# --- commands and diff ------------------------------------------------------------------------------------------------
 
 
 def _commands(report: Report, advice: Advice) -> str:

@@ -85,9 +85,6 @@ def to_sarif(report: Report, places: Places, version: str | None = None) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [out]}) + "\n"
 
 
-# --- rules ------------------------------------------------------------------------------------------------------------
-
-
 def _rule(found: Rule) -> Json:
     rule = replace(found, name=printable(found.name), docs="\n".join(map(printable, found.docs.split("\n"))))
     title = rule.title or rule.name
@@ -102,9 +99,6 @@ def _rule(found: Rule) -> Json:
         "properties": {"tags": [*TAGS], "problem.severity": LEVEL},
     }
     return out | ({"helpUri": rule.url} if is_link(rule.url) else {})
-
-
-# --- results ----------------------------------------------------------------------------------------------------------
 
 
 def _result(finding: Finding, silenced: Silenced | None, run: _Run) -> Json:
@@ -186,9 +180,6 @@ def _changes(edits: Sequence[TextEdit], places: Places) -> Iterator[Json]:
             {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.content}} for edit in mine
         ]
         yield {"artifactLocation": _artifact(path, places), "replacements": made}
-
-
-# --- what went wrong --------------------------------------------------------------------------------------------------
 
 
 def _notifications(report: Report, places: Places) -> Iterator[Json]:

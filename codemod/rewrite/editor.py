@@ -60,8 +60,6 @@ class Editor(cst.CSTTransformer):
             return self._suite(original, updated)
         return updated
 
-    # --- expressions --------------------------------------------------------------------------------------------------
-
     def _expression(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
         self._done[original] = updated
         plan = self.plan.replaced.get(original)
@@ -115,8 +113,6 @@ class Editor(cst.CSTTransformer):
         code = self.source.module.code_for_node(call)
         quote = "'" if code.count("'") > code.count('"') else '"'
         return _with_item(call, len(items), cst.DictElement(cst.SimpleString(f"{quote}{name}{quote}"), value))
-
-    # --- statements ---------------------------------------------------------------------------------------------------
 
     def _function(self, original: cst.CSTNode, function: cst.FunctionDef) -> cst.FunctionDef:
         texts = self.plan.decorators.get(original, [])

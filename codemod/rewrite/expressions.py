@@ -109,9 +109,6 @@ def comments_of(node: cst.CSTNode) -> list[cst.Comment]:
     return found
 
 
-# --- levels -----------------------------------------------------------------------------------------------------------
-
-
 def level(node: cst.BaseExpression) -> int:
     """How tightly ``node`` binds; 18 when it stands in parentheses."""
     if node.lpar:
@@ -161,9 +158,6 @@ def _is_subject(parent: cst.CSTNode, child: cst.CSTNode) -> bool:
     return (isinstance(parent, cst.Call) and parent.func is child) or (
         isinstance(parent, cst.Subscript) and parent.value is child
     )
-
-
-# --- filling a template -----------------------------------------------------------------------------------------------
 
 
 def _filled(tree: cst.BaseExpression, fills: dict[str, cst.BaseExpression]) -> cst.BaseExpression:

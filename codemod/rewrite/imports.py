@@ -67,9 +67,6 @@ def _bindings(node: _Import) -> Iterator[ImportBinding]:
             yield ImportBinding(alias.asname or root, target, alias.name, f"import {spelled}")
 
 
-# --- what holds already -----------------------------------------------------------------------------------------------
-
-
 def _with_import(text: str, binding: ImportBinding) -> str:
     tree = parse_edited(text)
     same = False
@@ -119,9 +116,6 @@ def _stored(nodes: Sequence[ast.AST | None]) -> Iterator[tuple[str, bool]]:
 
 def _assigned_in_functions(tree: ast.Module, name: str) -> bool:
     return any(isinstance(node, ast.Global) and name in node.names for node in ast.walk(tree))
-
-
-# --- where it goes ----------------------------------------------------------------------------------------------------
 
 
 class _Place:
@@ -191,8 +185,6 @@ class _Place:
 
     def _is_magic(self, node: ast.stmt) -> bool:
         return isinstance(node, ast.Pass) and MARKER in self._row(node.lineno)
-
-    # --- writing ------------------------------------------------------------------------------------------------------
 
     def _can_take(self, node: _Import) -> bool:
         """Whether the name can simply be put at the end of an existing ``from`` import."""

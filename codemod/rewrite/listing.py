@@ -107,9 +107,6 @@ def _plain(tail: Gap) -> Gap:
     return tail
 
 
-# --- call arguments ---------------------------------------------------------------------------------------------------
-
-
 def call_listing(call: cst.Call) -> Listing:
     gaps: list[Gap] = [call.whitespace_before_args]
     commas: list[cst.Comma | None] = []
@@ -146,9 +143,6 @@ def keyword_of(argument: Argument) -> str | None:
     return value if isinstance(value, str) else None
 
 
-# --- dictionary items -------------------------------------------------------------------------------------------------
-
-
 def dict_listing(display: cst.Dict) -> Listing:
     """The items of a dictionary display."""
     commas = tuple(item.comma if isinstance(item.comma, cst.Comma) else None for item in display.elements)
@@ -164,9 +158,6 @@ def dict_with(display: cst.Dict, listing: Listing) -> cst.Dict:
     rbrace = display.rbrace.with_changes(whitespace_before=listing.gaps[-1] if listing.items else _NO_GAP)
     elements = [item.with_changes(comma=comma) for item, comma, _ in rows]
     return display.with_changes(elements=elements, lbrace=lbrace, rbrace=rbrace)
-
-
-# --- imported names ---------------------------------------------------------------------------------------------------
 
 
 def bound_name(alias: cst.ImportAlias, *, is_from: bool) -> str:

@@ -36,8 +36,6 @@ class ParsedText:
         self.tree = _parse_ast(text)
         self.module = _parse_cst(text)
 
-    # --- finding ------------------------------------------------------------------------------------------------------
-
     def statement(self, span: Span) -> Statement:
         """The statement at ``span``; raises `EditRefused` when there is none."""
         self.ast_statement(span)
@@ -92,8 +90,6 @@ class ParsedText:
         read = read_expression(self.module.code_for_node(node))
         return read is not None and shape(read) == shape(wanted)
 
-    # --- surroundings -------------------------------------------------------------------------------------------------
-
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The nodes around ``node``, innermost first, up to the module."""
         above = self.parents.get(node)
@@ -131,8 +127,6 @@ class ParsedText:
                 start, end = place.start, place.end
                 found.setdefault((start.line, start.column + 1, end.line, end.column + 1), []).append(node)
         return found
-
-    # --- rows and columns ---------------------------------------------------------------------------------------------
 
     @cached_property
     def _ast_nodes(self) -> dict[_Key, list[ast.AST]]:

@@ -105,8 +105,6 @@ class _Planner:
         self._gone = list(self._gone_spans())
         self._refuse_lost_edits()
 
-    # --- what swallows what -------------------------------------------------------------------------------------------
-
     def is_absorbed(self, operation: PythonOperation) -> bool:
         """Whether the target goes away with a statement or an argument that is removed."""
         target = target_of(operation)
@@ -149,8 +147,6 @@ class _Planner:
                     raise EditRefused(f"the expression at {where(outer.span)} cannot be replaced by two others")
                 if not any(part.contains(inner.span) for part in kept):
                     raise EditRefused(f"two edits of the expression at {where(outer.span)} cannot be combined")
-
-    # --- one operation ------------------------------------------------------------------------------------------------
 
     def add(self, operation: PythonOperation) -> None:
         """Put one operation into the plan."""

@@ -108,8 +108,6 @@ class BlockWriter:
         lines = {entry.line for entry in self.entries}
         return lines - {entry.line for entry in self.entries if entry.original not in self.plan.removed}
 
-    # --- wrapping -----------------------------------------------------------------------------------------------------
-
     def _ranges(self, wraps: Sequence[Wrap]) -> list[tuple[int, int, str]]:
         index = {entry.original: number for number, entry in enumerate(self.entries)}
         ranges = [(index[wrap.first], index[wrap.last] + 1, wrap.header) for wrap in wraps]
@@ -162,8 +160,6 @@ class BlockWriter:
             raise EditRefused(f"{header!r} cannot be the header of a block")
         block = cst.IndentedBlock(body=inner._body, footer=inner._pending)
         return parsed[0].with_changes(body=deepened(block) if isinstance(self.suite[0], cst.Module) else block)
-
-    # --- one statement ------------------------------------------------------------------------------------------------
 
     def _entry(self, entry: BlockStatement) -> None:
         node, lines = entry.original, entry.leading

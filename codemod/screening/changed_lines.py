@@ -78,8 +78,6 @@ class ChangedLines:
         blocks = changed_blocks(_lines(before), _lines(document))
         return frozenset(row for _, _, low, high in blocks for row in _rows_of(low, high))
 
-    # --- the commit ---------------------------------------------------------------------------------------------------
-
     def _old_bytes(self, path: str) -> bytes | None:
         """What the commit has under this name, or under the name that the file had before; None for nothing."""
         top = repository_of(self._root / path) or self._top

@@ -130,9 +130,6 @@ def _cannot(document: Document) -> str:
     return "" if layout_of(document).complete else "the file cannot be read to its end"
 
 
-# --- where ------------------------------------------------------------------------------------------------------------
-
-
 def _insertions(document: Document, findings: Sequence[Finding], reason: str) -> tuple[list[_Insertion], list[Skipped]]:
     layout, existing = layout_of(document), suppressions_of(document)
     by_line: dict[tuple[int, int], list[Finding]] = {}
@@ -211,9 +208,6 @@ def _on_own_row(
         indent = ""  # behind a tab it would be a command
     at = document.offset(rows[0], 1)
     return _Insertion(rows, at, at, f"{indent}{comment}{document.newline}", findings, added_rows=1)
-
-
-# --- the proof --------------------------------------------------------------------------------------------------------
 
 
 def _proven(document: Document, insertions: Sequence[_Insertion]) -> str | None:

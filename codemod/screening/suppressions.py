@@ -154,8 +154,6 @@ class _Reader:
             return self.layout.below(self.comment)
         return self.layout.line_of(self.comment.end_row)
 
-    # --- taking it away -----------------------------------------------------------------------------------------------
-
     def _removal(self, start: int, end: int) -> tuple[int, int] | None:
         """The comment's own part with the blanks before it, or the line that it fills."""
         text, comment = self.document.text, self.comment

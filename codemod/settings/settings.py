@@ -140,9 +140,6 @@ def _text(path: Path) -> str | None:
         raise UsageError(f"{path}: cannot be read: {reason}") from error
 
 
-# --- one table --------------------------------------------------------------------------------------------------------
-
-
 def _settings(path: Path, table: Mapping[str, object], extending: tuple[Path, ...]) -> Settings:
     for name in table:
         if name not in KNOWN:
@@ -190,9 +187,6 @@ def _extended(path: Path, table: Mapping[str, object], extending: tuple[Path, ..
 def _repository_of(folder: Path) -> Path:
     real = folder.resolve()
     return next((each for each in (real, *real.parents) if os.path.lexists(each / ".git")), real)
-
-
-# --- values -----------------------------------------------------------------------------------------------------------
 
 
 def _file(path: Path, key: str, name: object, within: Path | None = None) -> Path:

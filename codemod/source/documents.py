@@ -155,8 +155,6 @@ class Document:
         finally:
             looks.seen = before
 
-    # --- what it holds ------------------------------------------------------------------------------------------------
-
     @property
     def text(self) -> str:
         """The text of the file; of a notebook the virtual module."""
@@ -166,8 +164,6 @@ class Document:
     @property
     def data(self) -> bytes:
         return self.text.encode() if self._data is None else self._data
-
-    # --- writing ------------------------------------------------------------------------------------------------------
 
     def encode(self, text: str) -> bytes:
         """The bytes of this file with ``text`` instead of its own: same encoding, byte order mark kept.
@@ -201,8 +197,6 @@ class Document:
             return self if text == self.text else Document(self.path, self.kind, self.encode(text))
         except Unreadable as error:
             raise EditRefused(f"{self.path} would become unreadable: {error}") from None
-
-    # --- syntax -------------------------------------------------------------------------------------------------------
 
     @property
     def tree(self) -> ast.Module:
@@ -249,8 +243,6 @@ class Document:
         if known is self:
             known = self._facts[compute] = self.unnoted(lambda: compute(self))
         return known  # type: ignore[no-any-return]
-
-    # --- positions ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def _starts(self) -> array[int]:
@@ -323,8 +315,6 @@ class Document:
         crlf = self.text.count("\r\n")
         counts = {"\n": self.text.count("\n") - crlf, "\r\n": crlf, "\r": self.text.count("\r") - crlf}
         return max(counts, key=lambda newline: counts[newline])
-
-    # --- notebooks ----------------------------------------------------------------------------------------------------
 
     def cell_of(self, row: int) -> tuple[int, int] | None:
         """For a notebook's row, (1-based number of the cell among all cells, 1-based row inside it); else None."""

@@ -36,9 +36,6 @@ def said(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-# --- types ------------------------------------------------------------------------------------------------------------
-
-
 def _misfit(value: object, hint: object, where: str) -> str:
     """Where ``value`` is not of the type ``hint``, looked at with all it holds."""
     origin, arguments = get_origin(hint), get_args(hint)
@@ -70,9 +67,6 @@ def _first(flaws: Iterator[str]) -> str:
 
 def _kind(value: object) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"
-
-
-# --- places -----------------------------------------------------------------------------------------------------------
 
 
 def _misplaced(finding: Finding, project: Project) -> Iterator[str]:

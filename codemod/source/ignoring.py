@@ -163,9 +163,6 @@ def outer_rules(start: str, skip: SkipRecorder) -> tuple[str, tuple[IgnoreRules,
     return top, tuple(rules)
 
 
-# --- one line ---------------------------------------------------------------------------------------------------------
-
-
 def _compile(line: str) -> Pattern | None:
     text = _without_trailing_spaces(line)
     if text.startswith("#"):

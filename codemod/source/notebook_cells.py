@@ -82,8 +82,6 @@ class Notebook:
                 row += len(_NEWLINE.findall(masked)) + 1
         return cls(json_text, tuple(parts), tuple(unparsed))
 
-    # --- positions ----------------------------------------------------------------------------------------------------
-
     def cell_of(self, row: int) -> tuple[int, int] | None:
         """(cell number, row in the cell) of a row of the virtual module; None for a sentinel."""
         index = bisect_right(self._first_rows, row) - 1
@@ -139,8 +137,6 @@ class Notebook:
                 text = bare[len(MASK) + start :]
                 found.append(Magic(number, len(line) - len(text) + 1, text))
         return tuple(found)
-
-    # --- the way back -------------------------------------------------------------------------------------------------
 
     def splice(self, virtual: str) -> str:
         """The JSON text with the cells of a changed virtual module; raises `EditRefused`."""

@@ -193,8 +193,6 @@ class _Reader:
             return
         self.cells.append(Cell(self.cell_count, self.text, start, end, tuple(strings), text))
 
-    # --- JSON -------------------------------------------------------------------------------------------------------
-
     def _skip(self, at: int) -> int:
         match = _SPACE.match(self.text, at)
         return match.end() if match else at

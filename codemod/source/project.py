@@ -144,8 +144,6 @@ class Project(Files):
         """The Python documents that rules have asked for so far."""
         return frozenset(self._parsed)
 
-    # --- changes and facts --------------------------------------------------------------------------------------------
-
     def with_texts(self, texts: Mapping[str, str]) -> Project:
         """This project with the text of some documents replaced, in memory only; the others are shared.
 

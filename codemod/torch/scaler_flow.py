@@ -64,8 +64,6 @@ class _Flow:
             position += 1
         self.scaler.uses.sort(key=lambda use: (use.module.document.path, use.node.lineno, use.node.col_offset))
 
-    # --- references -------------------------------------------------------------------------------------------------
-
     def _references(self, alias: Alias) -> Iterator[tuple[ModuleNames, ast.expr]]:
         if isinstance(alias, AttributeAlias):
             yield from self._attribute_references(alias)

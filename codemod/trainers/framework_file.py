@@ -116,8 +116,6 @@ class _Reader:
         self._check_names(framework, names)
         return framework
 
-    # --- parts --------------------------------------------------------------------------------------------------------
-
     def _recognition(self, data: object) -> Recognition:
         parts = RECOGNITION_ENTRIES.split()
         given = self._mapping(data, "recognize", [*parts, "generic"])
@@ -270,8 +268,6 @@ class _Reader:
                 self._check_condition(item, names, where)
         elif condition.operator not in ("package", "place", "program") and condition.key not in names:
             raise self._wrong(where, f"no key {condition.key!r} (in {condition.text!r})")
-
-    # --- plain data ---------------------------------------------------------------------------------------------------
 
     def _mapping(self, data: object, where: str, known: Sequence[str] | None) -> Mapping[object, object]:
         if not isinstance(data, dict):

@@ -274,9 +274,6 @@ def answers_in(folder: Path) -> list[Mapping[str, object]]:
     return found
 
 
-# --- stand-ins --------------------------------------------------------------------------------------------------------
-
-
 def stand_ins(folder: Path, inject: Path, settings: Path, search: str) -> Path | None:
     """A folder to look for programs in first; None where the system runs no such scripts."""
     if os.name != "posix" or any(each in f"{folder}{inject}" for each in '"$`\\:'):

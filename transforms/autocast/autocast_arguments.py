@@ -166,9 +166,6 @@ def _fix(project: Project, message: str, *edits: Edit, certain: bool = True) -> 
     return proved(project, "argument", message, edits, raises)
 
 
-# --- the device -------------------------------------------------------------------------------------------------------
-
-
 def _device_for_old_api(project: Project, region: Autocast, call: ast.Call) -> Draft:
     message = f"{region.api} does not take device_type: this raises TypeError"
     if call.args:

@@ -107,9 +107,6 @@ def _message(cast: GradientCast) -> str:
     return f"{said}: autograd refuses a gradient of another dtype than its parameter's"
 
 
-# --- replicas ---------------------------------------------------------------------------------------------------------
-
-
 def replicas_of(project: Project, site: CastSite) -> Place | None:
     """What shows in the file of ``site`` that several processes hold its model; None where nothing does."""
     module = site.module

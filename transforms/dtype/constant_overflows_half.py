@@ -181,9 +181,6 @@ def _tensor(project: Project, module: ModuleNames, call: ast.Call, name: str) ->
     return (call if name == "new_full" else call.func.value), 0
 
 
-# --- what is said -----------------------------------------------------------------------------------------------------
-
-
 def _finding(project: Project, write: Write, half: Half, overflows: list[Dtype]) -> Finding:
     names = " and ".join(dtype.name for dtype in overflows)
     error = f"value cannot be converted to type {C_NAMES[overflows[0]]} without overflow"

@@ -82,9 +82,6 @@ def check(project: Project) -> Iterator[Finding]:
         yield from _optimizers(project, module)
 
 
-# --- tensors ----------------------------------------------------------------------------------------------------------
-
-
 def _near_zero(project: Project, module: ModuleNames) -> Iterator[Finding]:
     """Epsilons, added or as the lower bound of a clamp, that are zero."""
     nodes: list[ast.BinOp | ast.Call] = [*module.of_type(ast.BinOp), *module.calls]
@@ -204,9 +201,6 @@ def _called(module: ModuleNames, node: ast.expr) -> str:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return ""
     return call.func.attr if call.func is parent or call.args[:1] == [node] else ""
-
-
-# --- optimizers -------------------------------------------------------------------------------------------------------
 
 
 def _optimizers(project: Project, module: ModuleNames) -> Iterator[Finding]:

@@ -251,9 +251,6 @@ def is_named_part(module: ModuleNames, node: ast.expr) -> bool:
     return value is not None and value is not node and is_named_part(module, value)
 
 
-# --- edits ------------------------------------------------------------------------------------------------------------
-
-
 def float_edit(reading: Reading) -> Edit | None:
     """``.float()`` before ``.cpu()``, or before the reading."""
     module, call, tensor = reading.module, reading.call, reading.tensor

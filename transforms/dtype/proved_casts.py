@@ -77,9 +77,6 @@ def _can_be_asked(project: Project, meeting: Meeting, text: str) -> bool:
     return not any(len(call.args) > 2 or any(item.arg in asked for item in call.keywords) for call in made)
 
 
-# --- what is cast -----------------------------------------------------------------------------------------------------
-
-
 def is_tensor(project: Project, meeting: Meeting) -> bool:
     """Whether the operand is certainly a tensor: an item of a batch may be a dictionary, which has no ``to``."""
     return meeting.seen is not None or is_read_as_tensor(project, meeting)

@@ -141,9 +141,6 @@ def _tests(module: ModuleNames, nodes: Iterable[ast.AST]) -> set[str]:
     return {text for node in nodes for guard in guards(module, node) for text, _ in guard.facts}
 
 
-# --- parts in float32 -------------------------------------------------------------------------------------------------
-
-
 def _parts_in_float32(project: Project) -> Iterator[Finding]:
     """The casts of parts after that of their model, each with the first meeting that raises for it."""
     analysis, seen = flow_of(project), set[ast.AST]()

@@ -94,9 +94,6 @@ def _follows(call: ast.Call, operand: str) -> bool:
     return any(ast.unparse(item) in (operand, f"{operand}.dtype") for item in given)
 
 
-# --- what follows -----------------------------------------------------------------------------------------------------
-
-
 def is_cast_to_the_other(meeting: Meeting) -> bool:
     """Whether one operand is ``y.to(x.dtype)``, ``y.to(x)`` or ``y.type_as(x)``, and the other one is ``x``."""
     odd, meant = meeting.odd.node, meeting.meant.node
@@ -132,9 +129,6 @@ def readers(meeting: Meeting) -> list[ast.expr]:
     here = [item for item in loads if module.scope_of(item).function is holder]
     below = [item for item in here if position(item) > position(statement)]
     return [item for item in below if module.statement_of(item) is not statement] if names else [meeting.node]
-
-
-# --- on purpose -------------------------------------------------------------------------------------------------------
 
 
 def is_on_purpose(meeting: Meeting) -> bool:

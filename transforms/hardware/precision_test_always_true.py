@@ -66,9 +66,6 @@ def check(project: Project) -> Iterator[Finding]:
         yield from _uncalled(project, module)
 
 
-# --- words ------------------------------------------------------------------------------------------------------------
-
-
 def _bare_word(module: ModuleNames, node: ast.BoolOp) -> Iterator[Finding]:
     """``x == "bf16" or "fp16"``: as a test, and as a value of which nothing else is to be chosen."""
     words = [item for item in node.values if _is_precision(item)]
@@ -187,9 +184,6 @@ def _is_test(module: ModuleNames, node: ast.expr) -> bool:
     if isinstance(above, ast.keyword):
         return above.arg in SWITCHES
     return isinstance(above, Test) and above.test is node
-
-
-# --- functions --------------------------------------------------------------------------------------------------------
 
 
 def _uncalled(project: Project, module: ModuleNames) -> Iterator[Finding]:

@@ -86,9 +86,6 @@ def keeps_below(project: Project, module: ModuleNames, schedule: ast.Call) -> bo
     return name.startswith(LIBRARIES) and name not in BY_FUNCTION
 
 
-# --- groups of parameters ---------------------------------------------------------------------------------------------
-
-
 def rates_of_groups(module: ModuleNames, parameters: ast.expr, model: str) -> list[ast.expr | None]:
     """What each of ``[{"params": p, "lr": 1e-5}]`` says of its rate; None for the optimizer's, or without groups.
 

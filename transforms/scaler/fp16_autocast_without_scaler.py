@@ -194,9 +194,6 @@ def _finding(region: Autocast, step: LossStep, fixes: Sequence[Fix | None], *mor
     return rule.at(region.module, region.node, message, evidence, fixes)
 
 
-# --- accelerate -------------------------------------------------------------------------------------------------------
-
-
 def _beside_accelerator(project: Project, region: Autocast) -> Iterator[Finding]:
     """``accelerator.backward(loss)`` of an Accelerator whose own precision is "no": it has no scaler."""
     module = region.module

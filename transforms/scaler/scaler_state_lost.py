@@ -50,9 +50,6 @@ def check(project: Project) -> Iterator[Finding]:
             yield from not_loaded(project, scaler)
 
 
-# --- not loaded -------------------------------------------------------------------------------------------------------
-
-
 def not_loaded(project: Project, scaler: Scaler) -> Iterator[Finding]:
     """A state that goes into the checkpoint beside the optimizer's, of which only the optimizer's is read back."""
     saves = scaler.uses_of("state_dict")

@@ -82,9 +82,6 @@ def _asked(project: Project, load: Load) -> ast.keyword | None:
     return None
 
 
-# --- the GPU ----------------------------------------------------------------------------------------------------------
-
-
 def _too_old(project: Project) -> Device | None:
     devices = project.profile.training_devices if project.profile is not None else ()
     return next((device for device in devices if device.backend == "cuda" and _capability(device) < OLDEST), None)
@@ -101,9 +98,6 @@ def _on_device(project: Project, load: Load, asked: ast.keyword, device: Device)
         return
     message = f"FlashAttention-2 has no kernels for {device.label}: the first forward pass raises"
     yield _finding(load.module, asked, message, (), (_sdpa(project, load, asked),))
-
-
-# --- float32 ----------------------------------------------------------------------------------------------------------
 
 
 def _in_float32(project: Project, load: Load, asked: ast.keyword) -> Iterator[Finding]:
@@ -161,9 +155,6 @@ def _finding(
     module: ModuleNames, asked: ast.keyword, message: str, evidence: tuple[Place, ...], fixes: tuple[Fix, ...]
 ) -> Finding:
     return rule.at(module, asked.value, message, evidence, fixes)
-
-
-# --- uses of FlashAttention-2 -----------------------------------------------------------------------------------------
 
 
 LOWERING = (

@@ -199,8 +199,6 @@ class _Respelling:
         copy = ast.parse(ast.unparse(argument), mode="eval").body
         return self.spelled(copy, site.module.scope_of(site.call), argument, hops + 1)
 
-    # --- attributes of self -------------------------------------------------------------------------------------------
-
     def _holds_on_self(self, expression: ast.expr, scope: Scope) -> bool:
         owner = self.here.enclosing_class
         classes = lineage(self.project, self.module, owner) if owner is not None else ()

@@ -96,9 +96,6 @@ def _names(run: Run, scope: Scope) -> bool:
     return started and any(member.scope is scope and member.link != UNNAMED for member in run.members)
 
 
-# --- flags ------------------------------------------------------------------------------------------------------------
-
-
 def _is_parsed(project: Project, scope: Scope) -> bool:
     """Whether the program behind a command line defines the flags: a launcher, the framework's program, or a parser."""
     if scope.title in scope.framework.recognize.launchers:

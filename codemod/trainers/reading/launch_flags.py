@@ -236,9 +236,6 @@ def _added(config: ConfigFile, command: CommandLine, entries: list[Entry], optio
     return config.edit(ReplaceText(end, end, f" {flag}"))
 
 
-# --- variables of notebooks -------------------------------------------------------------------------------------------
-
-
 def python_values(project: Project, config: ConfigFile, name: str) -> Iterator[Source]:
     """The literals of a variable of Python that a command line sees, if these are all that it gets.
 

@@ -69,9 +69,6 @@ def _told(module: ModuleNames, node: ast.expr, key: str, role: str, value: str) 
     return Declaration(*where, "torch", key, role_of(key.rpartition(".")[2], role), value)
 
 
-# --- assignments ------------------------------------------------------------------------------------------------------
-
-
 def _assigned(module: ModuleNames, statement: ast.Assign | ast.AnnAssign) -> Iterator[Declaration]:
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     if statement.value is None or len(targets) != 1 or is_enumeration(module.scope_of(statement).node):
@@ -116,9 +113,6 @@ def _name_of(target: ast.expr) -> str:
         return target.attr if target.attr != "data" else ""
     key = target.slice if isinstance(target, ast.Subscript) else None
     return string_of(key) or ""
-
-
-# --- calls ------------------------------------------------------------------------------------------------------------
 
 
 def _called(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Declaration]:
@@ -201,9 +195,6 @@ def _returned(module: ModuleNames, node: ast.Constant) -> Iterator[Declaration]:
     name = owner.name if isinstance(owner, ast.FunctionDef) else ""
     if speaks(name) and says_half(module, node):
         yield _told(module, node, f"{name}()", "option", stated_by(module, node) or "")
-
-
-# --- dictionaries and parameters --------------------------------------------------------------------------------------
 
 
 def _entries(module: ModuleNames, node: ast.Dict) -> Iterator[Declaration]:

@@ -84,9 +84,6 @@ def trained_loads(project: Project) -> tuple[TrainedLoad, ...]:
     return tuple(found)
 
 
-# --- trainer classes --------------------------------------------------------------------------------------------------
-
-
 def trainer_calls(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ast.expr, ast.expr, bool]]:
     """The calls of trainers' classes: the model and the arguments that each is given, whether it may add adapters."""
     for call in (call for name, calls in module.calls_by_name.items() if name.endswith("Trainer") for call in calls):
@@ -255,9 +252,6 @@ def _last_creation(project: Project, module: ModuleNames, load: Load) -> Creatio
     return found
 
 
-# --- accelerate -------------------------------------------------------------------------------------------------------
-
-
 def _of_accelerators(project: Project, module: ModuleNames) -> Iterator[TrainedLoad]:
     for call in module.calls_by_name.get("prepare", []) if "backward" in module.calls_by_name else ():
         if not isinstance(call.func, ast.Attribute) or attribute_chain(call.func) is None:
@@ -270,9 +264,6 @@ def _of_accelerators(project: Project, module: ModuleNames) -> Iterator[TrainedL
         for argument in call.args if precision.compute is not Compute.UNKNOWN else ():
             if isinstance(argument, ast.Name | ast.Attribute):
                 yield from loads_of_model(project, module, argument, precision, call)
-
-
-# --- sentence-transformers' older loop --------------------------------------------------------------------------------
 
 
 def _of_fit(project: Project, module: ModuleNames) -> Iterator[TrainedLoad]:

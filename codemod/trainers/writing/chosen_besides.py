@@ -108,9 +108,6 @@ def _is_shown(module: ModuleNames, node: ast.expr) -> bool:
     return is_text or any(name in SHOWING for name in named) or any(map(_belongs, given))
 
 
-# --- the tests --------------------------------------------------------------------------------------------------------
-
-
 def _may_change(test: ast.expr, known: set[str], before: Constant, after: Constant) -> bool:
     held = [_held(test, known, value) for value in (before, after)]
     return None in held or held[0] != held[1]

@@ -54,8 +54,6 @@ class _Editor:
         asks = any(by_machine(step.value) for step in steps)
         return [*found, *(edit.operation for edit in self._question().edits)] if asks else found
 
-    # --- structural operations ----------------------------------------------------------------------------------------
-
     def _changed(self, item: Item, step: Step) -> list[PythonOperation]:
         document, holder = self._document, item.holder
         if step.verb == "set":
@@ -92,8 +90,6 @@ class _Editor:
             if isinstance(holder, ast.Call | ast.Dict):
                 return [SetArgument(self._document.span(holder), name, text), *_imports(step.value)]
         raise EditRefused(f"there is no section to add {step.key.name} to")
-
-    # --- places and values --------------------------------------------------------------------------------------------
 
     def _places(self, key: Key) -> tuple[str, ...]:
         """Where a key may be added; to a call as its first argument."""

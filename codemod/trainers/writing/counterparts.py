@@ -174,8 +174,6 @@ class _Pair:
                 return name.replace(before, after)
         raise EditRefused(f"{name} does not name {self.old}")
 
-    # --- the call -----------------------------------------------------------------------------------------------------
-
     def _reads(self) -> Iterator[tuple[Read, ast.expr]]:
         """The settings in the expression that are named for the switch, outermost reads only."""
         waiting: list[ast.AST] = [self.node]
@@ -214,8 +212,6 @@ class _Pair:
         else:
             word, today = _written(self.module, ast.Constant(self.new)), self.module.document.source(span(self.choice))
             yield self._here(ReplaceExpression(span(self.choice), (f"{word} if {other} else {today}",)))
-
-    # --- the declaration ----------------------------------------------------------------------------------------------
 
     def _declared(self, options: Sequence[Option], found: Sequence[Source]) -> Iterator[Edit]:
         """The option once more for the other switch, where the program does not define it yet."""

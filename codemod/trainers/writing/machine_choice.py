@@ -138,9 +138,6 @@ def _asks_for_cuda(module: ModuleNames, node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and module.qualified(node.func) == "torch.cuda.is_available"
 
 
-# --- a new one --------------------------------------------------------------------------------------------------------
-
-
 def _must_ask_late(project: Project) -> bool:
     return bool(project.python_paths(LATE_WORDS, TOO_EARLY))
 

@@ -131,8 +131,6 @@ class Checkpoints:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             self._rename(self._mirror(src), target)
 
-    # --- paths --------------------------------------------------------------------------------------------------------
-
     def _mirror(self, file: Any) -> str:
         drive, path = os.path.splitdrive(os.path.abspath(os.fspath(file)))
         return os.path.join(self.folder, drive.replace(":", ""), path.lstrip("/\\"))

@@ -189,9 +189,6 @@ def _in_half(torch: Any, result: Any) -> Any:
     return result.to(torch.complex32 if result.is_complex() else torch.float16)
 
 
-# --- names ------------------------------------------------------------------------------------------------------------
-
-
 MOST = 4
 
 

@@ -52,9 +52,6 @@ class Named:
     """The dtype as source text for the region."""
 
 
-# --- a variable -------------------------------------------------------------------------------------------------------
-
-
 def compute_dtype_at(project: Project, module: ModuleNames, node: ast.AST, weights: bool = False) -> Named | None:
     """The variable or attribute seen at ``node`` that is called like autocast's dtype and can be bfloat16.
 
@@ -145,9 +142,6 @@ def named_in_torch(project: Project, region: Autocast, given: Given) -> str | No
     return f"getattr({torch}, {ast.unparse(given.node)})" if fits else None
 
 
-# --- weights ----------------------------------------------------------------------------------------------------------
-
-
 def weights_used_in(project: Project, region: Autocast) -> Named | None:
     """A model whose weights are certainly bfloat16 and that runs in the region."""
     if region.form != "with":
@@ -219,9 +213,6 @@ def _dtype_of_weights(made: ast.expr) -> ast.expr | None:
             return named[0] if len(named) == 1 else None
         made = made.func.value
     return None
-
-
-# --- a trainer --------------------------------------------------------------------------------------------------------
 
 
 def trainer_in(project: Project, region: Autocast) -> Named | None:

@@ -87,9 +87,6 @@ def declared_near(project: Project, region: Autocast) -> Declared | None:
     return None
 
 
-# --- a library's object -----------------------------------------------------------------------------------------------
-
-
 def _by_accelerator(project: Project, region: Autocast) -> Declared | None:
     module = region.module
     accelerator = accelerator_at(project, module, region.node)
@@ -261,9 +258,6 @@ def _asks_the_same(project: Project, region: Autocast, tests: list[ast.expr]) ->
 
 def _last_name(test: ast.expr) -> str:
     return ast.unparse(test).rpartition(".")[2]
-
-
-# --- regions of training ----------------------------------------------------------------------------------------------
 
 
 @fact

@@ -138,17 +138,11 @@ def _passed_over(autocast: Autocast) -> Iterator[Finding]:
         yield _finding(autocast, message, *([fix] if len(joined.values) == 2 else []))
 
 
-# --- the bare class ---------------------------------------------------------------------------------------------------
-
-
 def _bare(project: Project, autocast: Autocast, message: str) -> Finding:
     if not autocast.is_old_api:
         return _finding(autocast, message)
     edit = autocast.module.replace(autocast.node, autocast.node, "()")
     return _finding(autocast, message, proved(project, "call", "call autocast", [edit], RAISES))
-
-
-# --- a statement ------------------------------------------------------------------------------------------------------
 
 
 def _is_expected_to_fail(autocast: Autocast) -> bool:
@@ -185,9 +179,6 @@ def _can_be_wrapped(statements: list[ast.stmt]) -> bool:
             if isinstance(node, ast.Call) and (attribute_chain(node.func) or [""])[-1] in OUTSIDE:
                 return False
     return True
-
-
-# --- a yield ----------------------------------------------------------------------------------------------------------
 
 
 def _yielded(project: Project, autocast: Autocast) -> Iterator[Finding]:

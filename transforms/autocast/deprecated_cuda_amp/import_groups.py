@@ -214,9 +214,6 @@ def _assigned_name(use: Use) -> str | None:
     return chain[-1] if chain else None
 
 
-# --- import statements ------------------------------------------------------------------------------------------------
-
-
 def import_edits(groups: Sequence[Group]) -> Iterator[Edit]:
     """The new import statements of several groups of one file: what is not rewritten stays as it was."""
     by_statement: dict[ast.ImportFrom | ast.Import, dict[str, str]] = {}

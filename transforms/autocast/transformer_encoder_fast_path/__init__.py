@@ -134,9 +134,6 @@ def _may_leave_cuda(project: Project, run: Run) -> bool:
     return bool(run.devices) and not needs_cuda(project, run.module, run.anchor)
 
 
-# --- whether it fails -------------------------------------------------------------------------------------------------
-
-
 def _is_evaluated(run: Run, reached: Reached) -> bool:
     if run.by_hand:
         calls = [call for module in reached.modules for call in module.calls_by_name.get("eval", [])]
@@ -173,9 +170,6 @@ def _is_switched_off(project: Project, reached: Reached) -> bool:
 def _switches_off(call: ast.Call) -> bool:
     values = [*call.args, *(item.value for item in call.keywords)]
     return len(values) == 1 and not (isinstance(values[0], ast.Constant) and values[0].value)
-
-
-# --- the finding ------------------------------------------------------------------------------------------------------
 
 
 def _finding(project: Project, cases: Sequence[_Case]) -> Finding:

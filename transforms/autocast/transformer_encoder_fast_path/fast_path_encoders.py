@@ -91,9 +91,6 @@ def _nests(project: Project, module: ModuleNames, stack: ast.Call | None) -> boo
     return stack is not None and (node is None or False not in _values(project, module, node))
 
 
-# --- which class ------------------------------------------------------------------------------------------------------
-
-
 def _kind(project: Project, module: ModuleNames, call: ast.Call) -> str | None:
     """The class of torch that a call makes an object of: itself, or a subclass that keeps its ``forward``."""
     if not isinstance(call.func, ast.Name | ast.Attribute):
@@ -199,9 +196,6 @@ def _layer_of(module: ModuleNames, stack: ast.Call) -> ast.Call | None:
     if isinstance(node, ast.Name | ast.Attribute):
         node = only_value(module, node)
     return node if isinstance(node, ast.Call) else None
-
-
-# --- padding ----------------------------------------------------------------------------------------------------------
 
 
 def padded_call(modules: Iterable[ModuleNames]) -> tuple[ModuleNames, ast.expr] | None:

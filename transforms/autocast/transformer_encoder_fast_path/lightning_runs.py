@@ -79,9 +79,6 @@ def _off_cuda(tokens: Iterable[str]) -> frozenset[str]:
     return frozenset(off if off == found else {"any"} if off else ())
 
 
-# --- written in Python ------------------------------------------------------------------------------------------------
-
-
 def _written(
     project: Project, scope: Scope, setting: Setting, module: ModuleNames, precision: ast.expr
 ) -> Iterator[Run]:
@@ -126,9 +123,6 @@ def _respelled(setting: Setting, found: Sequence[Source]) -> tuple[Respelling, .
         return tuple(Respelling(item.text, new, item.respelled(new)) for item, new in zip(found, news, strict=True))
     except EditRefused:
         return ()
-
-
-# --- written in YAML --------------------------------------------------------------------------------------------------
 
 
 def _configured(project: Project) -> Iterator[tuple[ModuleNames, ast.Call]]:

@@ -159,9 +159,6 @@ def _leads_to_sharding(project: Project, module: ModuleNames, call: ast.Call) ->
     return target is not None and any(_shards(project, target.module, item) for item in inside)
 
 
-# --- the fix ----------------------------------------------------------------------------------------------------------
-
-
 def _fix(scaler: Scaler, wrap: ast.Call) -> Fix | None:
     """Only where the model is sharded whenever the scaler is made: it asks all processes at each step."""
     module = scaler.module

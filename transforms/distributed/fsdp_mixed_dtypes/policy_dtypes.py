@@ -66,9 +66,6 @@ def plugin_clashes(project: Project) -> Iterator[Draft]:
                 yield from _against_accelerator(project, module, call)
 
 
-# --- inside the policy ------------------------------------------------------------------------------------------------
-
-
 def _foreign_argument(project: Project, policy: Policy) -> Iterator[Draft]:
     name = FOREIGN[policy.version]
     node = policy.arguments.get(name)
@@ -111,9 +108,6 @@ def _respelled(name: str, module: ModuleNames, nodes: tuple[ast.expr, ...], dtyp
         edits.append(module.replace(node, text))
     message = f"{dtype.name} in all of the policy; range and precision of what is cast or reduced change"
     return Fix.unsafe(name, message, *edits)
-
-
-# --- against autocast -------------------------------------------------------------------------------------------------
 
 
 def _against_autocast(project: Project, policy: Policy) -> Iterator[Draft]:
@@ -171,9 +165,6 @@ def _is_chosen(module: ModuleNames, node: ast.AST) -> bool:
     """Whether a test about precision or sharding decides that ``node`` runs: the other may belong to another choice."""
     texts = [ast.unparse(guard.test).lower() for guard in guards(module, node)]
     return any(word in text for text in texts for word in CHOICE_WORDS)
-
-
-# --- against the wrapper ----------------------------------------------------------------------------------------------
 
 
 def _wrong_class(project: Project, module: ModuleNames) -> Iterator[Draft]:
@@ -238,9 +229,6 @@ def policy_behind(project: Project, module: ModuleNames, node: ast.expr | None) 
 
 def _behind(module: ModuleNames, node: ast.expr | None) -> ast.expr | None:
     return only_value(module, node) if isinstance(node, ast.Name) else node
-
-
-# --- of accelerate's plugin -------------------------------------------------------------------------------------------
 
 
 def _against_accelerator(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Draft]:

@@ -91,9 +91,6 @@ def check(project: Project) -> Iterator[Finding]:
             yield from _mixed_operands(project, function)
 
 
-# --- custom_bwd alone -------------------------------------------------------------------------------------------------
-
-
 def _only_backward(project: Project, function: CustomFunction, decorator: AmpDecorator) -> Iterator[Finding]:
     if not decorator.understood or function.separate_context or _sets_what_it_reads(function):
         return
@@ -245,9 +242,6 @@ def _header(module: ModuleNames, node: ast.ClassDef | FunctionNode) -> Span:
     line = module.document.line(span.row)
     end = line.find(node.name, span.column - 1) + len(node.name) + 1
     return Span(span.row, span.column, span.row, end)
-
-
-# --- a compiled kernel ------------------------------------------------------------------------------------------------
 
 
 def _mixed_operands(project: Project, function: CustomFunction) -> Iterator[Finding]:

@@ -41,9 +41,6 @@ def fixes_of(project: Project, found: BceCall, inside: Inside) -> list[Fix]:
     return [*_island(project, found, inside), *_logits(project, found)]
 
 
-# --- float32 ----------------------------------------------------------------------------------------------------------
-
-
 def _island(project: Project, found: BceCall, inside: Inside) -> Iterator[Fix]:
     module, call = found.module, found.call
     statement = module.statement_of(call)
@@ -183,9 +180,6 @@ def _header(prediction: ast.expr, inside: Inside) -> str:
     if isinstance(prediction, ast.Name) and not (inside.direct and device is not None):
         return f"with torch.autocast({prediction.id}.device.type, enabled=False):"
     return f'with torch.autocast("{device or "cuda"}", enabled=False):'
-
-
-# --- logits -----------------------------------------------------------------------------------------------------------
 
 
 def _logits(project: Project, found: BceCall) -> Iterator[Fix]:

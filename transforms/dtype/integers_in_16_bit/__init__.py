@@ -72,9 +72,6 @@ def check(project: Project) -> Iterator[Finding]:
         yield from _counted(project, module)
 
 
-# --- batches ----------------------------------------------------------------------------------------------------------
-
-
 def _cast_batch(project: Project, batch: BatchCast) -> Finding:
     document = batch.module.document
     message = (
@@ -92,9 +89,6 @@ def _cast_batch(project: Project, batch: BatchCast) -> Finding:
         name = "floating-only" if batch.stops else "spare-integers"
         fixes.append(proved(project, name, "cast only floating-point tensors", [edit], stops))
     return rule.at(batch.module, batch.cast, message, evidence, fixes)
-
-
-# --- single tensors ---------------------------------------------------------------------------------------------------
 
 
 def _cast_integers(project: Project, module: ModuleNames) -> Iterator[Finding]:
@@ -177,9 +171,6 @@ def _without_cast(module: ModuleNames, call: ast.Call, tensor: ast.expr) -> list
     edit = module.replace(call, tensor)
     text = "keep the integers; operations that need a floating type cast them or raise"
     return [Fix.unsafe("keep-integers", text, edit)]
-
-
-# --- positions --------------------------------------------------------------------------------------------------------
 
 
 def _counted(project: Project, module: ModuleNames) -> Iterator[Finding]:

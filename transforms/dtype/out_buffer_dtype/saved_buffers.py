@@ -170,9 +170,6 @@ def _is_settled(module: ModuleNames, name: ast.Name, first: ast.AST, last: ast.A
     return any(line < start for line in lines) and not any(start <= line < end for line in lines)
 
 
-# --- addmm_ -----------------------------------------------------------------------------------------------------------
-
-
 def _dequantized(function: CustomFunction, product: Product) -> Mismatch | None:
     """A sum with a product of a dequantized weight, whose dtype nothing ties to that of the gradient."""
     if not product.in_place or product.target is None:

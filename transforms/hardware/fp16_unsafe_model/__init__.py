@@ -73,9 +73,6 @@ def check(project: Project) -> Iterator[Finding]:
             yield rule.found(*draft)
 
 
-# --- launch lines -----------------------------------------------------------------------------------------------------
-
-
 def unsafe_launches(project: Project) -> Iterator[Draft]:
     """Places that ask a trainer for float16 beside the name of such a checkpoint."""
     for scope in checked_scopes(project):

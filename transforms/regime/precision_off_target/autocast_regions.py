@@ -223,9 +223,6 @@ def _through_sources(project: Project, region: TrainingRegion, node: ast.expr, w
         yield Move(source.path, source.span, said, effect, (edit,), evidence)
 
 
-# --- to float32 -------------------------------------------------------------------------------------------------------
-
-
 def _doubted(project: Project, region: TrainingRegion) -> Iterator[Move]:
     for move in _to_float32(project, region):
         demand = demanded_half(project, region.autocast) if move.edits and not move.unproved else None
@@ -270,9 +267,6 @@ def _switched_off(project: Project, region: TrainingRegion, switches: list[Switc
             effect = f"switch it off; {EFFECTS['fp32']}"
             unproved = picked or chosen_besides(project, source, False)
             yield Move(source.path, source.span, message, effect, edits, evidence, unproved)
-
-
-# --- words ------------------------------------------------------------------------------------------------------------
 
 
 def _place(region: TrainingRegion, message: str) -> Place:

@@ -88,9 +88,6 @@ def reserved(project: Project, move: Move) -> Move:
     return replace(move, unproved=unproved, evidence=(*move.evidence, maybe))
 
 
-# --- GPUs -------------------------------------------------------------------------------------------------------------
-
-
 def _of_gpus(project: Project, move: Move) -> Iterator[Need]:
     """That no job of the project asks for GPUs without bfloat16, or only in files of other runs beside newer ones."""
     if compute_dtype(project.target) != BF16:
@@ -174,9 +171,6 @@ def _of_copies(project: Project, move: Move) -> Iterator[Need]:
     """That no script copies or edits a file that moves for runs which are not seen to read it."""
     found = (copied_for_others(project, path) for path in dict.fromkeys(edit.path for edit in move.edits))
     yield from (Known(False, said) for said in found if said)
-
-
-# --- pins -------------------------------------------------------------------------------------------------------------
 
 
 def _barred(project: Project, move: Move) -> Iterator[Place]:

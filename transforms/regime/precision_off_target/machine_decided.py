@@ -105,9 +105,6 @@ def _by_setting(project: Project, region: TrainingRegion) -> Iterator[Move]:
     yield Move(document.path, document.span(region.autocast.node), message)
 
 
-# --- one region -------------------------------------------------------------------------------------------------------
-
-
 def _region_edits(project: Project, region: TrainingRegion) -> tuple[Edit, ...]:
     """The dtype by the machine, and the scaler that float16 needs. Raises EditRefused."""
     module, autocast = region.module, region.autocast
@@ -125,9 +122,6 @@ def _region_edits(project: Project, region: TrainingRegion) -> tuple[Edit, ...]:
             operation = module.replace(node, dtype)
         edits = (operation, *asked.edits)
     return (*edits, *_scaled(project, region, asked))
-
-
-# --- its scaler -------------------------------------------------------------------------------------------------------
 
 
 def _scaled(project: Project, region: TrainingRegion, asked: Question) -> tuple[Edit, ...]:

@@ -74,9 +74,6 @@ def _plain(name: str) -> str:
     return name.rpartition(".")[2].lstrip("-").replace("-", "_")
 
 
-# --- refusals ---------------------------------------------------------------------------------------------------------
-
-
 def _refused(
     project: Project, modules: Sequence[ModuleNames], names: set[str], dtypes: tuple[Dtype, Dtype], seen: set[ast.expr]
 ) -> Iterator[Move]:
@@ -153,9 +150,6 @@ def _table_at(module: ModuleNames, node: ast.Subscript) -> ast.Dict | None:
     bound = module.scope_of(node.value).lookup(node.value.id) if isinstance(node.value, ast.Name) else []
     value = bound[0].value if len(bound) == 1 else node.value
     return value if isinstance(value, ast.Dict) else None
-
-
-# --- choices ----------------------------------------------------------------------------------------------------------
 
 
 def _choices(module: ModuleNames, names: set[str], present: Dtype, wanted: Dtype) -> Iterator[tuple[_Choice, str]]:

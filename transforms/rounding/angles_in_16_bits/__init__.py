@@ -225,9 +225,6 @@ def _rounded(module: ModuleNames, call: ast.Call, origin: Origin, half: Half) ->
     return rule.at(module, origin.node, message, (module.place(call, TAKEN), *half.why))
 
 
-# --- tables made once -------------------------------------------------------------------------------------------------
-
-
 def is_made_at_construction(project: Project, module: ModuleNames, node: ast.AST, hops: int = 0) -> bool:
     """Whether ``node`` runs in a constructor, and later only where a comparison of sizes asks for it."""
     function = module.scope_of(node).function.node
@@ -253,9 +250,6 @@ def _is_compared(module: ModuleNames, node: ast.AST) -> bool:
     tests = (guard.test for guard in guards(module, node))
     compared = (item for test in tests for item in ast.walk(test) if isinstance(item, ast.Compare))
     return any(isinstance(operator, ast.Gt | ast.Lt | ast.GtE | ast.LtE) for item in compared for operator in item.ops)
-
-
-# --- complex tables ---------------------------------------------------------------------------------------------------
 
 
 def complex_tables(project: Project) -> Iterator[Finding]:

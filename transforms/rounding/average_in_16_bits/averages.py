@@ -96,9 +96,6 @@ def _averaged(module: ModuleNames, call: ast.Call) -> ast.expr | None:
     return found[0] if len(found) == 1 and found[0] is not None else first
 
 
-# --- libraries --------------------------------------------------------------------------------------------------------
-
-
 def _of_library(project: Project, module: ModuleNames, call: ast.Call, library: Library) -> Iterator[Average]:
     model = _averaged(module, call)
     decay = _decay_given(project, module, call, library)
@@ -121,9 +118,6 @@ def _decay_given(project: Project, module: ModuleNames, call: ast.Call, library:
     if library.default is None or len(call.args) > 1:
         return None
     return Stated(library.default, module.place(call, f"the decay is the default, {library.default:g}"))
-
-
-# --- copies -----------------------------------------------------------------------------------------------------------
 
 
 def _of_copy(project: Project, module: ModuleNames, call: ast.Call, model: ast.expr) -> Iterator[Average]:

@@ -194,9 +194,6 @@ def _training_function(
     return (target.module, target.node) if steps else None
 
 
-# --- no history -------------------------------------------------------------------------------------------------------
-
-
 def passes_without_history(project: Project, region: Autocast) -> Iterator[Draft]:
     """``with autocast(): with torch.no_grad(): old = model(x)`` before ``new = model(x)`` in the same region."""
     module = region.module

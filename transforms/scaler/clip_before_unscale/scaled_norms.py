@@ -83,9 +83,6 @@ def _is_logged(module: ModuleNames, node: ast.expr) -> bool:
     return isinstance(value, ast.Call) and value is not node and last_name(value.func) in LOGS
 
 
-# --- hooks ------------------------------------------------------------------------------------------------------------
-
-
 def clipping_hooks(scaler: Scaler) -> Iterator[tuple[ModuleNames, ast.Call]]:
     """The hooks in the files that scale with ``scaler`` whose whole result is the clamped gradient."""
     for module in dict.fromkeys(use.module for use in scaler.uses_of("scale")):

@@ -72,9 +72,6 @@ def _is_constructor(scaler: Scaler) -> bool:
     return getattr(function_of(scaler.module, scaler.call), "name", "") == "__init__"
 
 
-# --- the two edits ----------------------------------------------------------------------------------------------------
-
-
 def _saved(item: Transfer, name: str) -> Edit | None:
     """A new last item in the dictionary."""
     table = item.table

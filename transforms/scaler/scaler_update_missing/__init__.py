@@ -118,9 +118,6 @@ def _is_done_otherwise(project: Project, method: str) -> bool:
     return False
 
 
-# --- never updated ----------------------------------------------------------------------------------------------------
-
-
 def _never_updated(project: Project, steps: list[ScalerStep]) -> Iterator[Finding]:
     for step in steps:
         calls = step.of("step")
@@ -221,9 +218,6 @@ def _moved(project: Project, step: ScalerStep, call: ast.Call, update: ast.Call)
     edits = [module.insert(stepping, text, "after"), module.remove(updating)]
     why = SameResult("an update without a step before it raises; with one nothing between them uses the scale")
     return proved(project, "move", "update the scaler only after a step", edits, why)
-
-
-# --- updated twice ----------------------------------------------------------------------------------------------------
 
 
 def _updated_twice(project: Project, step: ScalerStep) -> tuple[ast.Call, ast.Call] | None:

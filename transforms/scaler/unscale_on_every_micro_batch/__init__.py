@@ -71,9 +71,6 @@ def check(project: Project) -> Iterator[Finding]:
             yield from found
 
 
-# --- unscale_ without update ------------------------------------------------------------------------------------------
-
-
 def _repeated(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:
     """Calls that the next pass makes again before an update: of ``unscale_``, or of ``step`` where nothing unscales."""
     for call in step.of("unscale_"):
@@ -207,9 +204,6 @@ def _skipped(project: Project, step: ScalerStep, call: ast.Call, update: ast.Cal
         if plain and asks_of_the_pass(project, step, guard.test, call):
             return guard
     return None
-
-
-# --- the finding ------------------------------------------------------------------------------------------------------
 
 
 def _finding(

@@ -64,9 +64,6 @@ def check(project: Project) -> Iterator[Finding]:
                 yield rule.found(*draft)
 
 
-# --- words in words ---------------------------------------------------------------------------------------------------
-
-
 def shadowed_words(_project: Project, module: ModuleNames) -> Iterator[Draft]:
     """Every part of a string that is asked for where a part of that part is known not to be in the string."""
     for node in module.of_type(ast.Compare):

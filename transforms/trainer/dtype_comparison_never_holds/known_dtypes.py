@@ -159,9 +159,6 @@ def _uses_torch_only(module: ModuleNames) -> bool:
     return "torch" in packages and packages.isdisjoint(NOT_TORCH)
 
 
-# --- fixes ------------------------------------------------------------------------------------------------------------
-
-
 def _as_dtypes(module: ModuleNames, words: list[ast.Constant]) -> Fix | None:
     named = any(item.kind == "import" and item.qualified == "torch" for item in module.module_scope.lookup("torch"))
     edits = _replaced(module, words, "torch.{}") if named else []

@@ -136,9 +136,6 @@ def _is_left_off(project: Project, module: ModuleNames, test: ast.expr) -> bool:
     return bool(asked) and is_given(project, module, asked)
 
 
-# --- keywords of loads ------------------------------------------------------------------------------------------------
-
-
 def unknown_keywords(project: Project) -> Iterator[Draft]:
     for document in project.checked_documents(LOADERS, ("transformers",), ("dtype",)):
         versions = allowed(project, "transformers", document.path)

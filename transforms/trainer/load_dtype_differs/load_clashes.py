@@ -60,9 +60,6 @@ def _of_run(project: Project, run: TrainedLoad) -> Draft | None:
     return _differs(run, load.node, weights)
 
 
-# --- plain loads ------------------------------------------------------------------------------------------------------
-
-
 def _differs(run: TrainedLoad, node: ast.expr, weights: Dtype) -> Draft:
     module, precision = run.load.module, run.precision
     told = f"the model is loaded in {weights.name} and trained in {precision.compute.value}"
@@ -133,9 +130,6 @@ def _full_weights(run: TrainedLoad, node: ast.expr) -> tuple[Fix, ...]:
 def _evidence(run: TrainedLoad) -> tuple[Place, ...]:
     computes = replace(run.precision.place, message=f"the trainer computes in {run.precision.compute.value}")
     return (computes, run.module.place(run.trainer, "the model is passed to the trainer here"))
-
-
-# --- Unsloth ----------------------------------------------------------------------------------------------------------
 
 
 def _unsloth(project: Project, run: TrainedLoad) -> Draft | None:

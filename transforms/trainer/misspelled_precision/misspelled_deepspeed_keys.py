@@ -105,9 +105,6 @@ def _section_above(entry: Entry) -> str:
     return above if isinstance(above, str) and above in KEYS else ""
 
 
-# --- configuration files ----------------------------------------------------------------------------------------------
-
-
 def _entries(project: Project) -> Iterator[tuple[ConfigFile, Entry]]:
     seen = set()
     for scope in checked_scopes(project):
@@ -138,9 +135,6 @@ def _misspelled(_: Project, config: ConfigFile) -> dict[tuple[str | int, ...], l
 def _stands_beside(config: ConfigFile, entry: Entry) -> bool:
     """Whether the section that a name was meant to be is there as well."""
     return bool(config.text.find(*entry.key[:-1], SECTIONS[entry.name]))
-
-
-# --- Python -----------------------------------------------------------------------------------------------------------
 
 
 def _keys(project: Project, module: ModuleNames) -> Iterator[_Key]:

@@ -49,9 +49,6 @@ def misspelled_words(project: Project) -> Iterator[Draft]:
         yield from _attributes(project, module)
 
 
-# --- texts ------------------------------------------------------------------------------------------------------------
-
-
 def _texts(module: ModuleNames) -> Iterator[_Text]:
     for node in module.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 20:
@@ -114,9 +111,6 @@ def _text_slip(found: _Text) -> Draft:
     return Draft.at(found.module, found.node, message, fixes=fixes)
 
 
-# --- settings ---------------------------------------------------------------------------------------------------------
-
-
 def _settings(project: Project) -> Iterator[tuple[ConfigFile, Entry]]:
     """Values of settings for a dtype or precision."""
     for config in config_files(project, [slip for slip, word in slips().items() if word in SPELLED]):
@@ -137,9 +131,6 @@ def _setting_slip(config: ConfigFile, entry: Entry) -> Draft:
         pass
     message = f"{entry.value!r} is not a dtype: did you mean {meant!r}?"
     return Draft.at(config, entry, message, (), fixes)
-
-
-# --- attributes -------------------------------------------------------------------------------------------------------
 
 
 def _attributes(project: Project, module: ModuleNames) -> Iterator[Draft]:

@@ -88,9 +88,6 @@ def _with_dtype(
     return kwargs | {"dtype": torch.complex128 if result.is_complex() else WIDE}
 
 
-# --- attention --------------------------------------------------------------------------------------------------------
-
-
 ATTENTION = "aten::_scaled_dot_product"
 
 
