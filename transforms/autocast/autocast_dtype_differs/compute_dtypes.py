@@ -6,19 +6,22 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....codemod.half.half_weights import half_weights
 from ....codemod.purpose.switches import is_asked_for
-from ....codemod.python.bindings import only_value, self_stores
+from ....codemod.python.arguments import receiver_of
+from ....codemod.python.bindings import self_stores
 from ....codemod.python.bound import is_bound_at
 from ....codemod.python.conditions import conditions_in, tells_truths
 from ....codemod.python.names import ModuleNames, Scope, attribute_chain
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.project import Project
-from ....codemod.torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS, SAME_WEIGHTS
+from ....codemod.torch.api import LOAD_KEYS
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, UNKNOWN, Dtype, Given, Scenario, as_dtype
 from ....codemod.torch.imported import torch_at
 from ....codemod.torch.scalers import scalers
+from ....codemod.torch.weights import given_for_dtype
 from ....codemod.trainers.reading.declarations import calls_of
 from ....codemod.trainers.reading.precision import Compute, precision_of
 
@@ -147,72 +150,25 @@ def weights_used_in(project: Project, region: Autocast) -> Named | None:
     if region.form != "with":
         return None
     module = region.module
-    block = module.statement_of(region.node)
-    for call in (node for node in ast.walk(block) if isinstance(node, ast.Call)):
-        for model in _models(call):
-            found = _weights(project, module, model)
-            if found is not None:
-                text = ast.unparse(found) if means_the_same(module, found, region.node) else None
-                name = ast.unparse(model)
-                return Named(found, f"the weights of {name} are bfloat16", f"the weights of {name}", text)
+    for call in (node for node in ast.walk(module.statement_of(region.node)) if isinstance(node, ast.Call)):
+        for model in (call.func, receiver_of(call)):
+            found = half_weights(project, module, model, call) if model is not None else None
+            if found is None or found.dtype != BF16 or found.adapted or found.decided.given or found.change is None:
+                continue
+            made = found.change.node
+            asked = _asked_in(made) if isinstance(made, ast.Call) and found.change.module is module else None
+            text = ast.unparse(asked) if asked is not None and means_the_same(module, asked, region.node) else None
+            return Named(
+                asked or made, f"the weights of {found.name} are bfloat16", f"the weights of {found.name}", text
+            )
     return None
 
 
-def _models(call: ast.Call) -> Iterator[ast.expr]:
-    """What may be the model: ``model(x)``, ``model.generate(x)``, ``self.model(x)``."""
-    chain = attribute_chain(call.func)
-    if chain is None or len(chain) > 3:
-        return
-    yield call.func
-    if isinstance(call.func, ast.Attribute) and len(chain) > 1 and chain[:-1] != ["self"]:
-        yield call.func.value
-
-
-def _weights(project: Project, module: ModuleNames, model: ast.expr) -> ast.expr | None:
-    """The expression that made the weights of ``model`` bfloat16, or None."""
-    made = only_value(module, model)
-    if made is None or _is_cast_elsewhere(module, model):
-        return None
-    node = _dtype_of_weights(made)
-    if node is None or constants_of(project, module, node) != {BF16}:
-        return None
-    return node
-
-
-def _is_cast_elsewhere(module: ModuleNames, model: ast.expr) -> bool:
-    """Whether some call casts the model after it was made, or prepares it for quantized training."""
-    text = ast.unparse(model)
-    for name in ("float", "half", "to", "prepare_model_for_kbit_training", "prepare_model_for_int8_training"):
-        for call in module.calls_by_name.get(name, []):
-            receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if receiver is not None and ast.unparse(receiver) == text and (name != "to" or _names_dtype(call)):
-                return True
-            if any(ast.unparse(item) == text for item in call.args):
-                return True
-    return False
-
-
-def _names_dtype(call: ast.Call) -> bool:
-    nodes = [*call.args, *(item.value for item in call.keywords)]
-    return any(word in ast.unparse(node).lower() for node in nodes for word in ("dtype", "float", "torch.half"))
-
-
-def _dtype_of_weights(made: ast.expr) -> ast.expr | None:
-    """``from_pretrained(..., torch_dtype=X).to(device).eval()`` gives X; ``Net().to(torch.bfloat16)`` its argument."""
-    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
-        if made.func.attr in LOADERS:
-            given = {item.arg: item.value for item in made.keywords}
-            if None in given or any(key in given for key in QUANTIZED_KEYS):
-                return None
-            return next((given[key] for key in LOAD_KEYS if key in given), None)
-        if made.func.attr not in SAME_WEIGHTS:
-            return None
-        if made.func.attr == "to" and _names_dtype(made):
-            nodes = [*made.args, *(item.value for item in made.keywords if item.arg == "dtype")]
-            named = [node for node in nodes if "dtype" in ast.unparse(node) or "float" in ast.unparse(node)]
-            return named[0] if len(named) == 1 else None
-        made = made.func.value
-    return None
+def _asked_in(made: ast.Call) -> ast.expr | None:
+    """The dtype that a load or a cast is passed."""
+    given = [item.value for item in made.keywords if item.arg in LOAD_KEYS]
+    given = given or (given_for_dtype(made) if receiver_of(made, "to") is not None else [])
+    return given[0] if len(given) == 1 else None
 
 
 def trainer_in(project: Project, region: Autocast) -> Named | None:
