@@ -492,3 +492,49 @@ def test_a_comment_that_speaks_of_mixed_precision_is_told_on_the_way_to_float32(
     assert run.state is MoveState.MOVED
     (told,) = run.still
     assert told.message == "still speaks of mixed precision: forward with AMP"
+
+
+LEFT = {
+    "train.py": """
+        import sys
+
+        from helpers import halve, pick
+        from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+
+        class Halving(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False):
+                out = model(**{name: halve(value).to(pick(sys.argv[2])) for name, value in inputs.items()})
+                return (out.loss, out) if return_outputs else out.loss
+
+
+        args = TrainingArguments("out", bf16=True, deepspeed=sys.argv[1])
+        Halving(model=AutoModelForCausalLM.from_pretrained("gpt2"), args=args).train()
+    """,
+    "helpers.py": """
+        import torch
+
+
+        def pick(kind):
+            return torch.bfloat16 if kind == "bf16" else torch.float16
+
+
+        def halve(x):
+            return x.to(torch.bfloat16)
+
+
+        def never(x):
+            return x.bfloat16()
+    """,
+    "ds_config.json": '{"bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}\n',
+}
+
+
+@pytest.mark.parametrize(
+    ("target", "told"), [("fp16-mixed", ["helpers.py:9"]), ("fp32", ["helpers.py:5", "helpers.py:9"])]
+)
+def test_a_run_that_is_left_is_searched_like_one_that_moves(tmp_path: Path, target: str, told: list[str]) -> None:
+    _, runs = moved(tmp_path, all_rules(), LEFT, target)
+    (left,) = (run for run in runs.values() if run.path == "train.py")
+    assert left.state is MoveState.LEFT
+    assert [f"{place.path}:{place.span.row}" for place in left.still] == told

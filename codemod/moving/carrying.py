@@ -30,8 +30,7 @@ from .left_behind import CODE, dtype_of, last_part, named_by, other_halves
 from .pairs import UNKNOWN, only_own
 from .remarks import told_beside
 from .spelled import renamed_files, spelled_in_texts
-from .still_says import as_edited, loose_entries, other_regions, shown_to_users, still_saying
-from .unaccounted import not_known
+from .still_says import as_edited, loose_entries, not_known, other_regions, shown_to_users, still_saying
 from .verifying import MOVE, Verdict, changed, modules_and_built, said, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"

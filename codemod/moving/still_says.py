@@ -6,33 +6,27 @@ ask for the old type. Such a place is told; whether it counts, a person has to s
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 
 from ..model import Place
 from ..outcome import Declaration, Target
 from ..purpose.files import purpose_of
-from ..python.names import ModuleNames, names_of
 from ..source.project import Project
-from ..torch.api import WEIGHT_CASTS
-from ..torch.autocast import autocasts_in, dtype_scenarios
-from ..torch.dtypes import HALVES, Dtype
+from ..torch.dtypes import Dtype
 from ..trainers.reading.documented import DOCUMENTED
 from ..trainers.reading.launch_flags import truth_of
-from ..trainers.reading.reach_of_runs import may_use
 from ..trainers.reading.scopes import AUTO
 from ..trainers.reading.stated_casts import WIDENED
-from ..trainers.reading.stated_words import dtype_of as written_dtype
-from ..trainers.reading.stated_words import is_switch, text_of
+from ..trainers.reading.stated_words import is_switch
 from .left_behind import CODE, SECTION, dtype_of, named_by, other_halves, section_dtype
 from .pairs import Pair
+from .unaccounted import unaccounted
 
-WORDS = ("float16", "bfloat16", "half", "autocast")
 EXPLAINED = ("parameter", "option", "fallback", "variable", "constant")
 """Roles of values that others may replace; where such a value is the last word, the ledger follows it."""
 MODEL = "model"
 """The framework of the configuration that lies beside a published model."""
-HALF = frozenset(dtype.name for dtype in HALVES)
 FP32 = "fp32"
 MAX_PLACES = 10
 """How many places one run names."""
@@ -47,7 +41,7 @@ def still_saying(
     modules that it imports by their names.
     """
     others = other_halves(target)
-    found = list(_in_code(after, {dtype.name for dtype in others}, modules, built)) if others else []
+    found = unaccounted(after, pair, target, modules, built) if others else ()
     known: dict[tuple[str, int], Place | None] = {}
     for entry in pair.entries:
         item = entry.declaration
@@ -59,6 +53,14 @@ def still_saying(
     kept = (place for place in places.values() if place is not None and not purpose_of(place.path).is_left_alone)
     said = sorted(kept, key=lambda place: (place.path, place.span))[:MAX_PLACES]
     return (*said, *shown_to_users(pair, target))
+
+
+def not_known(
+    after: Project, pair: Pair, target: Target, modules: Sequence[str], built: Collection[str] = ()
+) -> tuple[Place, ...]:
+    """The same for the table of runs, with what users type that start the program."""
+    found = islice(unaccounted(after, pair, target, modules, built), MAX_PLACES)
+    return (*found, *shown_to_users(pair, target))
 
 
 def shown_to_users(pair: Pair, target: Target) -> Iterator[Place]:
@@ -119,61 +121,3 @@ def _told(item: Declaration) -> Place:
     named = named_by(item)
     said = named.name if isinstance(named, Dtype) else item.value
     return Place(item.path, item.span, f"still says {said}: {item.said}")
-
-
-def _in_code(project: Project, named: Collection[str], paths: Sequence[str], built: Collection[str]) -> Iterator[Place]:
-    """What stands in code that a run uses; a function that names both 16-bit types chooses between them."""
-    documents = (item for item in project.python_documents(WORDS, ("torch",)) if item.path in {*paths, *built})
-    for module in (names_of(project, document) for document in documents):
-        if module.path in built:
-            yield from _by_default(project, module, named)
-        spoken = {node: name for node, name in _dtypes_of(module).items() if name in HALF}
-        chosen = {_block(module, node) for node, name in spoken.items() if name not in named}
-        for node, name in spoken.items():
-            is_told = name in named and _block(module, node) not in chosen and _states(module, node)
-            if is_told and (module.path in built or may_use(project, paths[0], module, node)):
-                yield module.place(node, f"still says {name}: {around(module, node)}")
-
-
-def _by_default(project: Project, module: ModuleNames, named: Collection[str]) -> Iterator[Place]:
-    """Regions that compute in the other type because they name none."""
-    for region in autocasts_in(project, module):
-        values = [item.value for item in dtype_scenarios(project, region)] if region.dtype_node is None else []
-        other = next((item.name for item in values if isinstance(item, Dtype) and item.name in named), None)
-        if other is not None and not region.switched_off:
-            yield module.place(region.node, f"still says {other}: {around(module, region.node)}")
-
-
-def _dtypes_of(module: ModuleNames) -> Mapping[ast.expr, str]:
-    """Every expression of a module that is a dtype, or a cast to one, with the name of the dtype."""
-    found: dict[ast.expr, str] = {}
-    for node in module.of_type(ast.Attribute):
-        name = written_dtype(module, node)
-        if name is not None:
-            found[node] = name
-    for cast, dtype in WEIGHT_CASTS.items():
-        calls = module.calls_by_name.get(cast, ())
-        found |= {call: dtype.name for call in calls if isinstance(call.func, ast.Attribute) and not call.args}
-    return found
-
-
-def _states(module: ModuleNames, node: ast.expr) -> bool:
-    """Whether a dtype is asked for: no entry of a collection, in no branch of a choice, and no test of one."""
-    among = ast.IfExp | ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Dict | ast.Attribute
-    return not isinstance(module.parents.get(node), among)
-
-
-def _block(module: ModuleNames, node: ast.expr) -> ast.AST:
-    """The function that an expression belongs to; at the top of a module the outermost statement."""
-    scope = module.scope_of(node).function
-    if scope is not module.module_scope:
-        return scope.node
-    above = [node, *module.ancestors(node)]
-    return above[-2] if len(above) > 1 else node
-
-
-def around(module: ModuleNames, node: ast.expr) -> str:
-    """The call that a dtype stands in, or the dtype alone."""
-    calls = (item for item in (node, *module.ancestors(node)) if isinstance(item, ast.Call | ast.stmt))
-    call = next(calls, None)
-    return text_of(call if isinstance(call, ast.Call) else node)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
 
 from ..flow.contexts import OWN_METHODS
 from ..half.weighed_ledger import run_of
@@ -46,10 +45,17 @@ from ..trainers.reading.reach_of_runs import may_use
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.run_settings import loads_file
 from ..trainers.reading.setting_reads import names_read
-from ..trainers.reading.stated_words import ABLE, OTHER_WORDS, dtype_of, named_attribute, speaks, stated_by
+from ..trainers.reading.stated_words import (
+    ABLE,
+    OTHER_WORDS,
+    dtype_of,
+    named_attribute,
+    speaks,
+    stated_by,
+    text_of,
+)
 from .left_behind import CODE, TRUTH, last_part, named_by
 from .pairs import Pair
-from .still_says import MAX_PLACES, around, shown_to_users
 
 WORDS = (*SWITCHING, "precision", "dtype", "16")
 ON = frozenset((*TRUTH, "16", "o1", "o2", "o3", "amp", "mixed"))
@@ -106,14 +112,6 @@ def unaccounted(
             yield Place(item.path, item.span, _said(named_by(item), item.said))
 
 
-def not_known(
-    after: Project, pair: Pair, target: Target, modules: Sequence[str], built: Collection[str] = ()
-) -> tuple[Place, ...]:
-    """The same for the table of runs, with what users type that start the program."""
-    found = islice(unaccounted(after, pair, target, modules, built), MAX_PLACES)
-    return (*found, *shown_to_users(pair, target))
-
-
 def asks(name: str, value: Constant, wanted: Constant) -> bool:
     """Whether a value, under this name, asks for another 16-bit dtype than the target's, or for one left open."""
     named = as_dtype(value)
@@ -127,6 +125,13 @@ def asks(name: str, value: Constant, wanted: Constant) -> bool:
 
 def _said(named: Constant, text: str) -> str:
     return f"still says {named.name}: {text}" if isinstance(named, Dtype) else f"nothing accounts for {text}"
+
+
+def around(module: ModuleNames, node: ast.expr) -> str:
+    """The call that a dtype stands in, or the dtype alone."""
+    calls = (item for item in (node, *module.ancestors(node)) if isinstance(item, ast.Call | ast.stmt))
+    call = next(calls, None)
+    return text_of(call if isinstance(call, ast.Call) else node)
 
 
 def _named(module: ModuleNames, node: ast.expr) -> Constant:
