@@ -321,7 +321,6 @@ OTHER_OBJECTS = {
     ("codemod/formats/nesting.py", "node.value"): "a node of a configuration file",
     ("codemod/formats/yaml_nodes.py", "node.value"): "a node of a configuration file",
     ("codemod/report/junit.py", "said.text"): "an element of XML",
-    ("codemod/source/slim_nodes.py", "node.*"): "a syntax tree that is just made",
     ("codemod/trainers/writing/counterparts.py", "keyword.value"): "a copy of a call",
     ("transforms/deferred.py", "object.*"): "an object of its own class",
 }

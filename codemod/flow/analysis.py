@@ -302,6 +302,8 @@ class FlowAnalysis:
         receiver: Value | None,
     ) -> None:
         """Arguments that the function hands to its weights as they are meet these weights at this call."""
+        if not done.record.inputs:
+            return
         symbols = {parameter_symbol(target.node, name): given for name, given in handed.items()}
         for symbol, (expression, value) in symbols.items():
             for entry in done.record.inputs:

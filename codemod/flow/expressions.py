@@ -58,7 +58,7 @@ def _constant(frame: Frame, node: ast.expr, depth: int) -> Value:
 
 def _name(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.Name)
-    known = frame.get(node.id)
+    known = frame.names.get(node.id)
     if known is not None:
         named = _by_name(frame, node, node.id) if known.kind is Kind.UNKNOWN else known
         return named if named.kind is not Kind.UNKNOWN else known
@@ -83,7 +83,7 @@ def _global(frame: Frame, node: ast.Name | ast.Attribute) -> Value:
 def _attribute(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.Attribute)
     place = place_of(node)
-    known = frame.get(place) if place is not None else None
+    known = frame.names.get(place) if place is not None else None
     if known is not None:
         return known
     dtype = written_dtype(frame, node) if isinstance(node.value, ast.Name) else None
@@ -96,7 +96,7 @@ def _attribute(frame: Frame, node: ast.expr, depth: int) -> Value:
 def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.Subscript)
     place = place_of(node)
-    known = frame.get(place) if place is not None else None
+    known = frame.names.get(place) if place is not None else None
     if known is not None:
         return known
     base = evaluate(frame, node.value, depth)

@@ -255,7 +255,7 @@ def _like_first(
         made = (default_atom(frame, node, text, Made.CAST),) if alone else ()
         return Value(Kind.TENSOR, made, scalar=scalar or first.scalar)
     value = as_floating(value) if rule in ("first-float", "softmax-like") else value
-    return replace(value, scalar=scalar or first.scalar)
+    return replace(value, scalar=True) if scalar or first.scalar else value
 
 
 def _cast_to(frame: Frame, node: ast.expr, first: Value, dtype: Dtype) -> Value:

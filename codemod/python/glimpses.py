@@ -65,7 +65,9 @@ def contexts_seen(text: str) -> Iterator[list[str] | None]:
 
 
 def _words_of_fields(found: re.Match[str]) -> str:
-    is_field = not found[0].startswith("#") and "f" in found.string[max(found.start() - 2, 0) : found.start()].lower()
+    start = found.start()
+    before = found.string[max(start - 2, 0) : start]
+    is_field = ("f" in before or "F" in before) and found.string[start] != "#"
     return f" {' '.join(_WORD.findall(found[0]))} " if is_field else ""
 
 
@@ -75,7 +77,7 @@ _IMPORTS = re.compile(r"\b(?:from|import)\b(?:\\(?:\r\n?|\n)|[^\r\n(;])*(?:\((?:
 
 def words_of_imports(text: str) -> frozenset[str]:
     """The words of all import statements in a text, and some others."""
-    return frozenset(word for found in _IMPORTS.finditer(text) for word in _WORD.findall(found[0]))
+    return frozenset(_WORD.findall("\n".join(_IMPORTS.findall(text))))
 
 
 def calls_seen(text: str, name: str) -> Iterator[ast.Call | None]:

@@ -138,13 +138,17 @@ def add_binding(scope: Scope, binding: Binding) -> None:
 
 def attribute_chain(node: ast.AST) -> list[str] | None:
     """``["a", "b", "c"]`` for the expression ``a.b.c``; None for anything else."""
+    if isinstance(node, ast.Name):
+        return [node.id]
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
         node = node.value
     if not isinstance(node, ast.Name):
         return None
-    return [node.id, *reversed(parts)]
+    parts.append(node.id)
+    parts.reverse()
+    return parts
 
 
 def text_of(node: ast.expr) -> str:

@@ -77,10 +77,14 @@ class WordIndex:
             return True
         new = [(word, seen) for word, seen in zip(words, known, strict=True) if path not in seen]
         data = (self._read(path) or b"") if new else b""
-        data = data if exactly else data.lower()
+        lowered = b""
         for word, seen in new:
-            seen[path] = word in data
-            if seen[path]:
+            is_held = word in data
+            if not is_held and not exactly:  # most words that a file holds are written as they are asked for
+                lowered = lowered or data.lower()
+                is_held = word in lowered
+            seen[path] = is_held
+            if is_held:
                 return True
         return False
 

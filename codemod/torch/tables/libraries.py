@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
+from functools import cache
 
 
 class Loaded(Enum):
@@ -192,6 +193,7 @@ OUTPUT_CLASSES = ("transformers.*Output*", "diffusers.*Output*", "types.SimpleNa
 ``BaseOutput`` of diffusers."""
 
 
+@cache
 def is_output_class(name: str) -> bool:
     """Whether a class, by its qualified name, keeps its keywords as attributes."""
     return any(fnmatchcase(name, pattern) for pattern in OUTPUT_CLASSES)
