@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ..python.names import FunctionNode, ModuleNames, modules_at, names_of
+from ..python.names import FunctionNode, ModuleNames, last_name, modules_at, modules_with, names_of
 from ..python.paths import function_of
 from ..source.facts import fact
 from ..source.project import Project
@@ -16,7 +16,7 @@ from .files import purpose_of, says_training
 from .imports import imported_modules, reached_from
 from .words import Purpose
 
-WORDS = ("backward(", "def training_step", "def train_step", "loss_scaler(", "trainer(")
+WORDS = ("backward(", "def training_step", "def train_step", "loss_scaler(", "trainer(", "trainer)")
 """A file without any of these runs no training step."""
 STEPS = frozenset({"training_step", "train_step"})
 """Methods that hold a training step: Lightning's and Keras's names, which other trainers took over."""
@@ -80,8 +80,20 @@ def steps_in(module: ModuleNames) -> Iterator[ast.AST]:
             yield from calls
     for node in module.scopes:
         name = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else ""
-        if name in STEPS or name.endswith("Trainer"):
+        if name in STEPS or name.endswith("Trainer") or (isinstance(node, ast.ClassDef) and _is_trainer(node)):
             yield node
+
+
+def _is_trainer(node: ast.ClassDef) -> bool:
+    """``class Loop(Trainer)``."""
+    return any(last_name(base).endswith("Trainer") for base in node.bases)
+
+
+@fact
+def trainer_classes(project: Project) -> frozenset[str]:
+    """The names of the project's classes that stand on a trainer, whatever they are called."""
+    modules = modules_with(project, ("Trainer",))
+    return frozenset(node.name for item in modules for node in item.of_type(ast.ClassDef) if _is_trainer(node))
 
 
 @fact

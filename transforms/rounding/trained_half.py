@@ -12,6 +12,7 @@ from ...codemod.half.weight_changes import AUTO, stored_dtype
 from ...codemod.purpose.decided import has_run, stated
 from ...codemod.purpose.files import is_test
 from ...codemod.purpose.proved_reach import is_reached
+from ...codemod.purpose.training import trainer_classes
 from ...codemod.python.brought_entries import brought_keywords
 from ...codemod.python.creations import Creation, creations_of
 from ...codemod.python.functions import class_of, method_of
@@ -75,7 +76,7 @@ def is_constant(item: HalfTraining) -> bool:
 def half_trainings(project: Project) -> Iterator[HalfTraining]:
     """The trainings that step 16-bit weights; none where a launcher may hold the weights."""
     seen: set[ast.AST] = set()
-    if any(True for _ in project.python_documents(WORDS, ("Trainer",))):
+    if any(True for _ in project.python_documents(WORDS, ("Trainer", "TrainingArguments"))):
         for found in _all(project):
             if found.call not in seen and not is_held(project, found.module, "accelerate"):
                 seen.add(found.call)
@@ -83,7 +84,7 @@ def half_trainings(project: Project) -> Iterator[HalfTraining]:
 
 
 def _all(project: Project) -> Iterator[HalfTraining]:
-    for module in modules_with(project, ("Trainer(",)):
+    for module in modules_with(project, ("Trainer(", *(f"{name}(" for name in sorted(trainer_classes(project))))):
         for call, model, arguments, adapted in () if is_test(module.path) else trainer_calls(project, module):
             if not adapted and _makes_optimizer(project, module, call):
                 yield from _of_trainer(project, module, call, model, arguments)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ...purpose.files import is_test
+from ...purpose.training import trainer_classes
 from ...python.brought_entries import brought_keywords
 from ...python.creations import Creation, ObjectName, creations_of
 from ...python.keywords import keywords_of
@@ -74,7 +75,7 @@ class TrainedLoad:
 def trained_loads(project: Project) -> tuple[TrainedLoad, ...]:
     """Every model whose load and whose trainer's precision can both be seen."""
     found: list[TrainedLoad] = []
-    for document in project.python_documents(WORDS):
+    for document in project.python_documents((*WORDS, *(f"{name}(" for name in sorted(trainer_classes(project))))):
         if not is_test(document.path):
             module = names_of(project, document)
             found += _of_trainers(project, module)
@@ -86,7 +87,9 @@ def trained_loads(project: Project) -> tuple[TrainedLoad, ...]:
 
 def trainer_calls(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ast.expr, ast.expr, bool]]:
     """The calls of trainers' classes: the model and the arguments that each is given, whether it may add adapters."""
-    for call in (call for name, calls in module.calls_by_name.items() if name.endswith("Trainer") for call in calls):
+    own = trainer_classes(project)
+    listed = (calls for name, calls in module.calls_by_name.items() if name.endswith("Trainer") or name in own)
+    for call in (call for calls in listed for call in calls):
         found = brought_keywords(project, module, call)
         given = found.values if found is not None else keywords_of(module, call).values
         plain = [item for item in call.args if not isinstance(item, ast.Starred)]
@@ -223,7 +226,7 @@ def is_below(mention: Mention, module: ModuleNames, node: ast.AST) -> bool:
 
 
 def _of_script(project: Project, module: ModuleNames) -> Iterator[TrainedLoad]:
-    if any(name.endswith("Trainer") for name in module.calls_by_name):
+    if any(name.endswith("Trainer") or name in trainer_classes(project) for name in module.calls_by_name):
         return
     told = [scope for scope in calls_of(project, *OF_TRAINERS) if scope.path == module.document.path]
     loads = [load for load in loads_in(project, module) if load.node is not None]
