@@ -22,7 +22,9 @@ made. Then it is also written in code that runs once, and [unsafe] above a funct
 optimizer of the project's own, or where a function of the project reads gradients before the step.
 
 Weights in float16 (`model.half()`) that an optimizer steps without loss scaling lose the same gradients; a GradScaler
-does not go with them (scaler-with-16-bit-parameters): keep the weights in float32 and compute under autocast.
+does not go with them (scaler-with-16-bit-parameters): keep the weights in float32 and compute under autocast. A scaler
+that is off in some run (`enabled=args.dtype == "fp16"`) beside a region that is float16 in all is reported, too: the
+region takes the dtype, or the switch, of the scaler.
 
 ## Not flagged
 
@@ -41,17 +43,18 @@ from collections.abc import Iterator, Sequence
 
 from ...codemod.half.half_weights import SteppedWeights, stepped_weights, weights_of_optimizer
 from ...codemod.model import Finding, Fix, Place, Rule
-from ...codemod.purpose.decided import decided
+from ...codemod.purpose.decided import Decided, decided
 from ...codemod.purpose.entered import entries_of
 from ...codemod.purpose.given import is_run
 from ...codemod.purpose.proved_reach import is_reached
+from ...codemod.purpose.regimes import conditions_of, regime_of
 from ...codemod.purpose.steps import only_measures
 from ...codemod.purpose.training import is_aside
 from ...codemod.python.arguments import receiver_of
-from ...codemod.python.conditions import never_reached
+from ...codemod.python.conditions import conditions_in, never_reached
 from ...codemod.python.creations import Creation, creations_of
 from ...codemod.python.names import ModuleNames, modules_with
-from ...codemod.python.paths import guards
+from ...codemod.python.paths import function_of, guards
 from ...codemod.source.project import Project
 from ...codemod.torch.accelerators import accelerator_at
 from ...codemod.torch.autocast import (
@@ -64,6 +67,7 @@ from ...codemod.torch.autocast import (
 )
 from ...codemod.torch.dtypes import FP16, Dtype
 from ...codemod.torch.scaler_edits.add_scaler import fix
+from ...codemod.torch.scalers import Scaler, scalers
 from ...codemod.torch.unscaled_steps import (
     ASKS_FOR_SCALING,
     Entry,
@@ -91,6 +95,34 @@ def check(project: Project) -> Iterator[Finding]:
             if not (is_without_gradients(entry.module, entry.node) or _is_passed_by(project, entry)):
                 yield from _unscaled(project, region, entry)
     yield from _of_float16_weights(project)
+    yield from _with_scaler_off(project)
+
+
+def _with_scaler_off(project: Project) -> Iterator[Finding]:
+    """A region that is float16 in every run, and around its loss a scaler that a stated run leaves off."""
+    for scaler in scalers(project):
+        scaling = {function_of(use.module, use.node) for use in scaler.uses_of("scale")}
+        for found in regime_of(project, scaler).regions:
+            region, module = found.autocast, found.autocast.module
+            always = region.enabled_node is None and found.values == {FP16}
+            near = always and function_of(module, region.node) in scaling
+            off = _left_off(project, scaler, region) if near and _computes_in_half(project, region) else None
+            if off is not None:
+                places = [scaler.module.place(scaler.call, "the scaler is off in this run"), *off.places]
+                message = f"the region computes in float16 also where the scaler is off: {LOST}"
+                yield rule.at(module, region.node, message, places)
+
+
+def _left_off(project: Project, scaler: Scaler, region: Autocast) -> Decided | None:
+    """What is set in a run that the project gives in which the region is open and the scaler is off."""
+    around = conditions_in(project, region.module).path_given(region.node)
+    for module, test, holds in conditions_of(project, scaler):
+        given = conditions_in(project, module).given(test, not holds)
+        found = decided(project, module, given) if given else None
+        found = decided(project, region.module, around, found) if found is not None else None
+        if found is not None and not found.open:
+            return found
+    return None
 
 
 def _of_float16_weights(project: Project) -> Iterator[Finding]:
