@@ -163,7 +163,7 @@ def report_input(
         met = _of_table(frame, node, operand, atom)
         for weight in weights:
             wide = weight.is_of_part or weight.dtype == FP32
-            found = None if takes_narrow and wide else _clash_with_weight(atom, weight)
+            found = None if takes_narrow and wide else _clash_with_weight(atom, weight) or _other_half(atom, weight)
             if found is not None:
                 met = True
                 _met_weight(frame, node, operand, module, *found)
@@ -200,6 +200,13 @@ def _clash_with_weight(atom: Atom, weight: Atom) -> tuple[Atom, Atom] | None:
     if odd is weight and meant.role in (Role.PARAMETER, Role.DATA, Role.WEIGHTS):
         return None
     return found
+
+
+def _other_half(fixed: Atom, chosen: Atom) -> tuple[Atom, Atom] | None:
+    """A 16-bit type that is written down, beside weights whose dtype the project can choose to be another."""
+    is_choice = chosen.dtype is None and chosen.role is Role.EXPRESSION and chosen.made is not Made.FOLLOWED
+    others = chosen.candidates.difference((fixed.dtype,)) if is_choice and fixed.dtype in HALVES else ()
+    return (fixed, chosen) if others and not opposed(fixed.given, chosen.given) else None
 
 
 def _met_weight(frame: Frame, node: ast.Call, operand: ast.expr, module: Value | None, odd: Atom, meant: Atom) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from ..flow.lattice import Atom, Mixture, Source
 from ..model import Place
-from ..purpose.decided import stated_values
+from ..purpose.decided import Decided, decided, stated_values
 from ..purpose.given import is_given
 from ..purpose.proved_reach import can_run
 from ..python.conditions import conditions_in
-from ..python.names import ModuleNames, names_of
+from ..python.names import ModuleNames, modules_at, names_of
 from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
 from ..torch.dtypes import Dtype, Given, Scenario
@@ -52,6 +52,24 @@ def may_be_chosen(project: Project, atom: Atom, dtype: Dtype) -> bool:
     module = names_of(project, document)
     found = [each.given for each in _values_of(project, module, source, said) if each.value == dtype]
     return not found or any(all(_is_open(project, module, item) for item in given) for given in found)
+
+
+def choosing_another(project: Project, fixed: Atom, chosen: Atom) -> Decided | None:
+    """A run that the project gives in which ``fixed`` has its dtype, and the weights are chosen to have another."""
+    source, said = chosen.source, chosen.expression
+    document = project.document(source.path) if source is not None else None
+    if source is None or document is None or said is None:
+        return None
+    module = names_of(project, document)
+    for each in _values_of(project, module, source, said):
+        known = decided(project, module, each.given) if each.given and isinstance(each.value, Dtype) else None
+        for step in chain_of(fixed):
+            other = next(modules_at(project, (step.path,)), None)
+            if known is not None and other is not None and step.node in other.parents:
+                known = decided(project, other, conditions_in(project, other).path_given(step.node), known)
+        if known is not None and not known.open and each.value != fixed.dtype:
+            return known
+    return None
 
 
 def _values_of(project: Project, module: ModuleNames, source: Source, said: ast.expr) -> Iterator[Scenario]:

@@ -12,7 +12,15 @@ from ...codemod.flow.frame import Autocasting, Meeting
 from ...codemod.flow.lattice import Atom, Made, Role
 from ...codemod.flow.seen_contradictions import contradiction
 from ...codemod.flow.seen_meetings import place_seen, seen_meetings
-from ...codemod.half.atom_places import atom_places, chain_of, distinct, may_be_chosen, step_places, steps_can_run
+from ...codemod.half.atom_places import (
+    atom_places,
+    chain_of,
+    choosing_another,
+    distinct,
+    may_be_chosen,
+    step_places,
+    steps_can_run,
+)
 from ...codemod.half.enclosed import can_be_inside
 from ...codemod.half.half_runs import HalfRun, half_runs
 from ...codemod.model import Finding, Fix, Place, Rule
@@ -32,8 +40,10 @@ from .surroundings import (
     is_cast_below,
     is_cast_on_the_way,
     is_cast_to_the_other,
+    is_left_by_autocast,
     is_on_purpose,
     is_only_for_prepared,
+    is_other_half,
     readers,
 )
 
@@ -166,6 +176,8 @@ def _of_run(project: Project, run: HalfRun) -> list[Meeting]:
 def is_proved(project: Project, meeting: Meeting) -> bool:
     """Whether a run comes to the meeting, and to what gave both operands their dtypes."""
     atoms = (meeting.odd.atom, meeting.meant.atom)
+    if is_other_half(meeting) and choosing_another(project, *atoms) is None:
+        return False
     halves = [dtype for dtype in HALVES if dtype in meeting.meant.atom.candidates]
     if halves and not any(may_be_chosen(project, meeting.meant.atom, dtype) for dtype in halves):
         return False
@@ -253,18 +265,13 @@ def family_of(meeting: Meeting) -> Family:
         return Family.JOIN
     if meeting.operation in ATTENTION_OPERATIONS:
         return Family.ATTENTION
-    if is_left_by_autocast(meeting):
+    if is_left_by_autocast(meeting) or is_other_half(meeting):
         return Family.SUBMODULE
     if odd.made is Made.FACTORY:
         return Family.FACTORY
     if odd.role is Role.DATA or odd.made in (Made.MODULE, Made.OUTPUT, Made.TABLE, Made.PLAIN):
         return Family.SUBMODULE
     return Family.CAST
-
-
-def is_left_by_autocast(meeting: Meeting) -> bool:
-    """Whether what a region computed in 16 bits meets a float32 tensor where autocast is off."""
-    return meeting.mix == "raises" and meeting.meant.atom.made is Made.AUTOCAST
 
 
 def is_mistake(meeting: Meeting) -> bool:
@@ -278,7 +285,7 @@ def is_mistake(meeting: Meeting) -> bool:
         return False
     if meeting.mix == "promotes" and (meeting.autocast is Autocasting.ON or _asked_for_float32(odd)):
         return False  # the layer behind a concatenation under autocast casts it
-    if odd.dtype is not None and odd.dtype != FP32:
+    if odd.dtype is not None and odd.dtype != FP32 and not is_other_half(meeting):
         return False  # float64 is asked for on purpose
     if odd.made is Made.AUTOCAST or meant.made is Made.AUTOCAST:
         return meeting.mix == "raises-destination" or (meeting.certain and meeting.autocast is Autocasting.OFF)
@@ -326,7 +333,10 @@ def evidence(project: Project, meeting: Meeting) -> tuple[Place, ...]:
     regions = [run.place] if run is not None else []
     mixture = meeting.odd.atom.mixture
     mixed = step_places(project, mixture, "here it promotes what it is combined with") if mixture is not None else ()
-    return distinct((*seen, *atom_places(project, (meeting.odd.atom, meeting.meant.atom)), *regions, *mixed))
+    atoms = (meeting.odd.atom, meeting.meant.atom)
+    run_of_choice = choosing_another(project, *atoms) if is_other_half(meeting) else None
+    chosen = run_of_choice.places if run_of_choice is not None else ()
+    return distinct((*seen, *atom_places(project, atoms), *regions, *mixed, *chosen))
 
 
 def name_of(node: ast.expr) -> str:

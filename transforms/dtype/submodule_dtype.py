@@ -11,7 +11,8 @@ the same`.
 
 Modules do not cast their inputs, and a data loader, `ToTensor()` and diffusers' `alphas_cumprod` give float32. Frozen
 parts usually run outside of the autocast region that hides this for the trained model. What autocast computed is 16-bit
-also where it is off: in `with torch.autocast(..., enabled=False)`, and behind the region.
+also where it is off: in `with torch.autocast(..., enabled=False)`, and behind the region. A 16-bit type that is written
+down (`x.half()`) beside a model whose dtype an option chooses fits in one run, and raises in the others.
 
 ## Fix
 
@@ -57,8 +58,9 @@ from ...codemod.source.project import Project
 from ...codemod.torch.api import CASTS
 from ...codemod.torch.dtypes import HALVES
 from .casts import module_fix, operand_fix, producer_fix
-from .clashes import Family, clashes, is_left_by_autocast, name_of, told
+from .clashes import Family, clashes, name_of, told
 from .seen_clashes import seen_message
+from .surroundings import is_left_by_autocast, is_other_half
 
 WIDENING = ("float", "to")
 WORDS = ("float()", "float32")
@@ -94,6 +96,9 @@ def _message(meeting: Meeting) -> str:
     odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
     if meeting.odd.node is meeting.meant.node:
         return f"{odd} has the project's dtype on one path; on the other it is fed to the model as the data came"
+    if is_other_half(meeting) and meeting.odd.atom.dtype is not None:
+        half = meeting.odd.atom.dtype.name
+        return f"{odd} is {half} and is fed to {meant}, which has another dtype in a run of the project: this raises"
     if meeting.meant.atom.made is Made.AUTOCAST:
         wide = "has float32 weights" if meeting.operation == "module" else "is float32"
         return f"autocast computed {odd} in 16 bits, and {meant} {wide} where it is off: this raises"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting
-from ...codemod.flow.lattice import Role
+from ...codemod.flow.lattice import Made, Role
 from ...codemod.flow.results import may_be_prepared
 from ...codemod.half.atom_places import chain_of
 from ...codemod.python.arguments import receiver_of
@@ -14,6 +14,7 @@ from ...codemod.python.names import last_name
 from ...codemod.python.paths import function_of, position
 from ...codemod.source.project import Project
 from ...codemod.torch.api import NARROWING
+from ...codemod.torch.dtypes import HALVES
 from ...codemod.torch.weights import is_device
 
 MOVING = ("device", "non_blocking", "memory_format", "copy")
@@ -157,3 +158,14 @@ def _is_joined_anywhere(meeting: Meeting) -> bool:
         return False
     text = ast.unparse(meeting.meant.node).lower()
     return meeting.meant.node is not meeting.odd.node and any(word in text for word in POSITION_WORDS)
+
+
+def is_other_half(meeting: Meeting) -> bool:
+    """Whether a 16-bit type that is written down meets weights whose dtype the project chooses."""
+    chosen = meeting.meant.atom.dtype is None and meeting.operation == "module" and meeting.mix == "raises"
+    return chosen and meeting.odd.atom.dtype in HALVES
+
+
+def is_left_by_autocast(meeting: Meeting) -> bool:
+    """Whether what a region computed in 16 bits meets a float32 tensor where autocast is off."""
+    return meeting.mix == "raises" and meeting.meant.atom.made is Made.AUTOCAST
