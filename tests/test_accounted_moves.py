@@ -257,3 +257,72 @@ def test_a_line_that_switches_one_of_two_off_leaves_the_other_to_the_file(tmp_pa
     config = "model: m\ntrainer:\n  output_dir: out\n  bf16: true\n"
     files = {"train.py": COMPOSED, "conf/config.yaml": config, "run.sh": "python train.py +trainer.fp16=false\n"}
     assert [run.regime for run in read(tmp_path, files).runs] == ["bf16-mixed"]
+
+
+BY_WORD = """
+    import argparse
+    from contextlib import nullcontext
+
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--precision", default="fp32", choices={words})
+    args = parser.parse_args()
+
+
+    def autocast(precision):
+    {body}
+
+
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    region = autocast(args.precision)
+    for inputs in torch.ones(4, 4, 8, device="cuda"):
+        with region{called}:
+            loss = model(inputs).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+ON_AMP = 'return torch.autocast("cuda", dtype=torch.float16) if precision == "amp" else nullcontext()'
+PLAIN = 'if precision == "amp":\n            return torch.cuda.amp.autocast\n        return nullcontext'
+BUT_FP32 = 'return nullcontext() if precision == "fp32" else torch.autocast("cuda", dtype=torch.float16)'
+
+
+def by_word(body: str, words: str, called: str = "") -> str:
+    return BY_WORD.replace("    {body}", f"        {body}").format(words=words, called=called)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        by_word(ON_AMP, "['fp32', 'amp']"),
+        by_word(PLAIN, "['fp32', 'amp']", "()"),
+        by_word(BUT_FP32, "['fp32', 'fp16']"),
+    ],
+)
+def test_a_word_switches_the_region_that_it_is_tested_for(code: str, tmp_path: Path) -> None:
+    (run,) = read(tmp_path / "off", {"train.py": code}).runs
+    assert run.regime == "fp32"
+    word = "amp" if "'amp'" in code else "fp16"
+    (run,) = read(tmp_path / "on", {"train.py": code, "run.sh": f"python train.py --precision {word}\n"}).runs
+    assert run.regime == "fp16-mixed"
+    report, _ = moved(tmp_path / "fp32", all_rules(), {"train.py": code, "requirements.txt": PINS}, "fp32")
+    assert not report.changes  # the word would do nothing then
+
+
+def test_a_word_for_one_dtype_is_not_made_to_choose_the_other(tmp_path: Path) -> None:
+    files = {"train.py": by_word(BUT_FP32, "['fp32', 'fp16']"), "requirements.txt": PINS}
+    report, _ = moved(tmp_path / "named", all_rules(), files)
+    assert not report.changes
+    report, _ = moved(tmp_path / "open", all_rules(), {**files, "train.py": by_word(ON_AMP, "['fp32', 'amp']")})
+    assert [change.path for change in report.changes] == ["train.py"]
+
+
+def test_what_moves_for_runs_that_switch_it_on_is_accounted_for(tmp_path: Path) -> None:
+    code = by_word(ON_AMP, "['fp32', 'amp']").replace(
+        "for inputs in", "model.set_up(dtype=torch.float16)\n    for inputs in"
+    )
+    report, runs = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": PINS})
+    assert not report.changes
+    assert "set_up" in runs["train.py"].why[0].message

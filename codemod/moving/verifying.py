@@ -138,6 +138,9 @@ def _judged(
         changed = tuple(Place(finding.path, finding.span, CHANGED) for finding, _ in moving)
         failures = (*_failures(pair, report, left, raised, options), *_read_all_the_same(pair))
         failures += tuple(place.saying(ONLY_MIXED) for place in changed if report.target.regime.endswith("-true"))
+        doubts = tuple(unaccounted(after, pair, report.target, *modules_and_built(project, pair.before)))
+        held = (place.saying(f"{place.message}{'' if failures else ALL_THE_SAME}") for place in doubts)
+        failures = failures if options.unsafe_fixes else (*failures, *held)
     elif applied and not apart:
         known = {(place.path, place.span.row) for place in behind}
         overflowing = (item for item in raised if item.code == OVERFLOWS and _is_of(project, pair, item))

@@ -127,7 +127,7 @@ def _chosen(project: Project, item: Autocast) -> Iterator[Declaration]:
         given = [*item.module.bindings_of(holder.targets[0]), *item.module.attribute_stores.get(name, ())]
         if len(given) < 2 or any(last_name(other.reference) == name for other in regions):
             return  # a name of its own: what is entered by it says what it computes in
-    elif not (isinstance(holder, ast.Call) and item.reference in holder.args):
+    elif not isinstance(holder, ast.Return | ast.Lambda) and item.reference not in getattr(holder, "args", ()):
         return
     if dtype is not None:
         value, span = f"{dtype.name} (the default)", document.span(item.reference)

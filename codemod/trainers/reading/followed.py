@@ -31,6 +31,7 @@ from .source import GIVEN, Source, literal_source
 from .stated_apex import apex_gates, followed_levels
 from .stated_casts import frozen, is_model, set_aside
 from .stated_words import shortened, text_of
+from .word_tests import word_tests
 
 SPOKEN = frozenset(("option", "field", "parameter", "fallback", *GIVEN))
 """Kinds that somebody sets; constants and literals in branches are the code's own."""
@@ -222,6 +223,10 @@ def _switching(project: Project, region: Autocast) -> Iterator[tuple[ast.expr, b
     for source in sources(project, *made) if made is not None else ():
         if made is not None and isinstance(source.value, bool) and source.kind in told and not source.is_guessed:
             yield made[1], source.value, source
+    tests = word_tests(project, region) if not found and made is None else None
+    for source in tests.found if tests is not None else ():
+        if tests is not None and source.kind in SPOKEN and not source.is_guessed and isinstance(source.value, str):
+            yield tests.node, tests.opens(source.value), source
     node = region.enabled_node if not found and made is None else None
     only, *others = trace(project, region.module, node, TESTS) if node is not None else (None,)
     if only is not None and not others:  # of several it is not known which one says no

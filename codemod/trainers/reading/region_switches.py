@@ -21,6 +21,7 @@ from ...torch.dtypes import FP32, Constant, Scenario
 from .links import sources, unfollowed_argument
 from .setting_reads import read_of
 from .stated_words import is_switch, text_of
+from .word_tests import word_tests
 
 ENABLED = "enabled="
 """How the condition of a region begins, and of what switches it."""
@@ -178,7 +179,10 @@ def condition_of(project: Project, region: Autocast) -> str:
     if region.enabled_node is not None:
         return f"{ENABLED}{text_of(region.enabled_node)}"
     picked = made_if(project, region)
-    return f"{ENABLED}{ast.unparse(picked[1])}" if picked is not None else ""
+    if picked is not None:
+        return f"{ENABLED}{ast.unparse(picked[1])}"
+    tests = word_tests(project, region)
+    return f"{ENABLED}{tests.text}" if tests is not None else ""
 
 
 def _leads_to(project: Project, module: ModuleNames, switch: RegionSwitch) -> frozenset[tuple[str, Span, bool]]:

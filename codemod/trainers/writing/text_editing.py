@@ -19,7 +19,7 @@ def text_edits(scope: Scope, origin: TextOrigin, steps: Sequence[Step]) -> tuple
     present = [(step.setting, step) for step in steps if step.setting is not None]
     # From the end of the text: what was changed behind an entry does not move it.
     for setting, step in sorted(present, key=lambda pair: pair[0].index, reverse=True):
-        draft.change(setting, step)
+        draft.change(scope, setting, step)
     for step in steps:
         if step.setting is None:
             draft.add(scope, step)
@@ -33,11 +33,11 @@ class _Draft:
         self._current: ConfigText = origin.config.text
         self.text = origin.config.document.text
 
-    def change(self, setting: Setting, step: Step) -> None:
+    def change(self, scope: Scope, setting: Setting, step: Step) -> None:
         entry = self._current.entries[setting.index]
         if step.verb == "rename":
             if entry.kind == "override":
-                _refuse_within_section(setting)
+                _refuse_within_section(scope, setting)
             inside = (item for item in self._current.entries if item.key[:-1][: len(entry.key)] == entry.key)
             if any(not entry.start <= item.start < entry.end for item in inside):  # ``[a]`` ... ``[a.b]``
                 raise EditRefused("the section goes on elsewhere in the file")
@@ -71,7 +71,7 @@ class _Draft:
         names = [setting.name for setting in scope.settings]
         if not step.key.flags or (names and not any(name.startswith("-") for name in names)):
             for setting in scope.settings:
-                _refuse_within_section(setting)
+                _refuse_within_section(scope, setting)
             return self._add_override(step)
         flags = [entry for entry in self._current.entries if self._origin.holds(entry) and entry.kind == "flag"]
         if not flags:
@@ -154,9 +154,10 @@ class _Draft:
             raise EditRefused(f"the result would not be readable: {error}") from error
 
 
-def _refuse_within_section(setting: Setting) -> None:
+def _refuse_within_section(scope: Scope, setting: Setting) -> None:
     """``trainer.fp16=true`` of a section that code passes on: whether its file has the other key, too, is not known."""
-    if "." in setting.name and setting.name not in setting.key.places:
+    known = {place for key in scope.framework.keys for place in key.places}
+    if "." in setting.name and setting.key.means and setting.name not in known:
         raise EditRefused(f"another key than {setting.name} may have to be added to a file first")
 
 

@@ -22,6 +22,7 @@ from ....codemod.trainers.reading.command_options import declared_options
 from ....codemod.trainers.reading.numerals import truths
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.reading.stated_words import is_switch, speaks
+from ....codemod.trainers.reading.word_tests import word_tests
 from ....codemod.trainers.writing.chosen_besides import SHOWING
 
 
@@ -80,6 +81,9 @@ def undecided(project: Project, item: Autocast) -> str:
     open_ones = [switch.text for switch in speaking if not switch.sources]
     if open_ones:
         return f"{open_ones[0]} decides today, and would do nothing then"
+    tests = word_tests(project, item)
+    if tests is not None:
+        return f"{tests.text} decides today, and would do nothing then"
     called = next(tests_of_callers(project, item), None)
     if called is not None:
         return f"{called[0].path}:{called[1].lineno} {ast.unparse(called[1])} decides today, and would do nothing then"
@@ -175,6 +179,9 @@ def half_asked_by(project: Project, item: Autocast, wanted: Dtype) -> str:
                 asked = set(_dtypes(project, module, side))
                 if asked and asked <= {BF16, FP16} and wanted not in asked:
                     return ast.unparse(test)
+    tests = word_tests(project, item)
+    if tests is not None and any(as_dtype(word) in {BF16, FP16} - {wanted} for word in tests.words):
+        return tests.text
     return next((switch.text for switch in switches_of(project, item) if _is_of_trainer(project, switch, wanted)), "")
 
 
