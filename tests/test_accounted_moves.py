@@ -326,3 +326,36 @@ def test_what_moves_for_runs_that_switch_it_on_is_accounted_for(tmp_path: Path) 
     report, runs = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": PINS})
     assert not report.changes
     assert "set_up" in runs["train.py"].why[0].message
+
+
+BANK = """
+    import torch
+
+
+    class Bank(list):
+        @classmethod
+        def load(cls, path, half=False):
+            return cls(row.half() if half else row for row in torch.load(path))
+"""
+WITH_BANK = """
+    import torch
+
+    from bank import Bank
+
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for inputs in Bank.load("bank.pt"{given}):
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(inputs).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("given", "held"), [(", half=True", True), ("", False)])
+def test_a_cast_behind_a_switch_that_is_given_is_accounted_for(given: str, held: bool, tmp_path: Path) -> None:
+    code = WITH_BANK.format(given=given)
+    files = {"train.py": code, "bank.py": BANK, "requirements.txt": PINS}
+    report, _ = moved(tmp_path, all_rules(), files)
+    assert bool(report.changes) is not held

@@ -54,7 +54,7 @@ from ..trainers.reading.stated_words import (
     stated_by,
     text_of,
 )
-from .left_behind import CODE, TRUTH, last_part, named_by
+from .left_behind import CODE, TRUTH, last_part, named_by, other_halves
 from .pairs import Pair
 
 WORDS = (*SWITCHING, "precision", "dtype", "16")
@@ -104,12 +104,26 @@ def unaccounted(
     yield from _in_files(after, pair, wanted, modules)
     for entry in pair.entries:
         item = entry.declaration
+        is_cast = item.role == "cast" and item.condition.startswith("if ") and wanted in HALF_DTYPES
+        if is_cast and named_by(item) in other_halves(target) and not _given(pair).isdisjoint(_names(item.condition)):
+            yield Place(item.path, item.span, _said(named_by(item), item.key))
+            continue
         is_known = entry.status or item.regime or item.condition or item.feeds or item.role in KNOWN
         is_followed = wanted in HALF_DTYPES or item.path.endswith(CODE)  # ``--amp``: the regions say what it means
         is_open = is_followed and named_by(item) is None
         is_left = purpose_of(item.path).is_left_alone or not asks(last_part(item.key), item.value, wanted)
         if not (is_known or is_open or is_left) and is_run_at(after, item.path, item.span):
             yield Place(item.path, item.span, _said(named_by(item), item.said))
+
+
+def _given(pair: Pair) -> set[str]:
+    """The switches that something says are on: ``--fp16``, ``load(half=True)``."""
+    told = (item for item in pair.declared if item.value.lower() == "true" and item.role != DOCUMENTED)
+    return {last_part(item.key.rpartition("(")[2].removesuffix("=)")).replace("-", "_") for item in told}
+
+
+def _names(condition: str) -> set[str]:
+    return {last_part(word) for word in re.findall(r"[\w.]+", condition)}
 
 
 def asks(name: str, value: Constant, wanted: Constant) -> bool:
