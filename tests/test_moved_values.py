@@ -196,3 +196,50 @@ def test_weights_that_another_run_writes_need_what_that_run_needs(
     told = [place.message for place in runs["rl.sh"].why]
     assert any(said.startswith("loads out/sft, which sft.sh:1 writes") for said in told) is is_held
     assert ("rl.sh" in paths_changed(report)) is not is_held
+
+
+FLAGS = """
+    import torch
+    from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+    (args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+    {read}
+    Trainer(AutoModelForCausalLM.from_pretrained("gpt2"), args).train()
+"""
+STOPPED = [
+    ("if not args.fp16: raise ValueError('float16 alone is tested')", "stops it, as args.fp16 is off then"),
+    ("if args.bf16: raise ValueError('no bfloat16')", "stops it, as args.bf16 is on then"),
+    ("assert args.fp16, 'float16 alone is tested'", "stops it, as args.fp16 is off then"),
+    ("frozen = torch.nn.Linear(2, 2).to(torch.float16 if args.fp16 else torch.float32)", "is float32 then"),
+]
+GOES_ON = [
+    "if not (args.fp16 or args.bf16): raise ValueError('16 bits alone are tested')",
+    "if args.fp16 and not torch.cuda.is_available(): raise ValueError('needs a GPU')",
+    "if args.use_cpu: raise ValueError('needs a GPU')",
+    "frozen = torch.nn.Linear(2, 2).to(torch.float32 if args.use_cpu else torch.float32)",
+]
+
+
+@pytest.mark.parametrize(("read", "said"), STOPPED)
+def test_a_switch_that_is_not_as_it_was_needs_leave_where_code_stops_or_widens(
+    tmp_path: Path, read: str, said: str
+) -> None:
+    files = {
+        "train.py": FLAGS.format(read=read),
+        "run.sh": "python train.py --fp16 True --output_dir out\n",
+        **REQUIRED,
+    }
+    report, runs = moved(tmp_path, all_rules(), files)
+    assert paths_changed(report) == set()
+    assert any(said in place.message for run in runs.values() for place in run.why), runs
+
+
+@pytest.mark.parametrize("read", GOES_ON)
+def test_a_switch_that_other_tests_ask_beside_the_new_one_moves(tmp_path: Path, read: str) -> None:
+    files = {
+        "train.py": FLAGS.format(read=read),
+        "run.sh": "python train.py --fp16 True --output_dir out\n",
+        **REQUIRED,
+    }
+    report, runs = moved(tmp_path, all_rules(), files)
+    assert paths_changed(report) == {"run.sh"}, runs

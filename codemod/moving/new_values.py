@@ -16,9 +16,9 @@ from ..python.names import ModuleNames, last_name, modules_at, string_of
 from ..python.paths import leaving_statement, tries
 from ..python.trace import TABLES, trace
 from ..source.project import Project
-from ..torch.api import LOAD_KEYS
+from ..torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS
 from ..torch.dtype_values import scenarios_of
-from ..torch.dtypes import FP16, HALVES, TORCH_DTYPES, Constant, Dtype, Given, as_dtype
+from ..torch.dtypes import FP16, FP32, HALVES, TORCH_DTYPES, Constant, Dtype, Given, as_dtype
 from ..trainers.reading.links import joined_sources
 from ..trainers.reading.picked_words import SPELLINGS, module_of
 from ..trainers.reading.reach_of_runs import may_use
@@ -31,6 +31,7 @@ from .left_behind import other_halves
 
 REGIONS = ("autocast", "custom_fwd")
 """What is given a dtype that counts only where it is switched on: the ledger follows it."""
+AS_SAVED = "loads the weights without a dtype then, in float32 or as their checkpoint has them"
 
 
 def misses(project: Project, after: Project, old: Run | None, new: Run | None, target: Target) -> Iterator[Place]:
@@ -53,7 +54,12 @@ class _Values:
         modules = [*modules_at(self.project, self.run.modules)]
         tables = {name for module in modules for name in _tables_of_words(module)}
         for module in modules:
-            for node, text in (*self._looked_up(module, tables), *self._cascades(module), *self._taken(module)):
+            for node, text in (
+                *self._looked_up(module, tables),
+                *self._cascades(module),
+                *self._stopped(module),
+                *self._taken(module),
+            ):
                 if may_use(self.project, self.run.modules[0], module, node) and self._is_reached(module, node):
                     found[module.path, ast.unparse(node), text] = module.place(node, text)
         return found
@@ -95,23 +101,37 @@ class _Values:
                 if (word in given[0].values) is given[0].equal:
                     yield node.test, f"{shortened(ast.unparse(node))} refuses {word!r}"
 
+    def _stopped(self, module: ModuleNames) -> Iterator[tuple[ast.expr, str]]:
+        """``if not args.fp16: raise ...``: what is raised for a switch that is not as it was."""
+        conditions = conditions_in(self.project, module)
+        for node in (*module.of_type(ast.Raise), *module.of_type(ast.Assert)):
+            given = [*conditions.path_given(node)]
+            given += conditions.given(node.test, False) if isinstance(node, ast.Assert) else ()
+            if given and all(item.values == (True,) and self._holds(module, item) for item in given):
+                is_on = "on" if given[-1].equal else "off"
+                yield given[-1].node, f"{shortened(ast.unparse(node))} stops it, as {given[-1].text} is {is_on} then"
+
     def _taken(self, module: ModuleNames) -> Iterator[tuple[ast.expr, str]]:
-        """What is cast to, or made in, 16 bits by the branch that a switch leaves over."""
-        told = {*other_halves(self.target), *({FP16} & {compute_dtype(self.target.regime)})}
+        """What is cast to, or made in, 16 bits, or float32 in their place, by the branch that a switch leaves over."""
+        wanted = compute_dtype(self.target.regime)
+        told = {*other_halves(self.target), *({FP16} & {wanted}), *({FP32} if wanted in HALVES else ())}
         calls = module.calls if "16" in module.document.text and "torch" in module.document.text else ()
         for call in calls:
             name = last_name(call.func)
+            is_load = name in LOADERS and not any(item.arg in QUANTIZED_KEYS for item in call.keywords)
             given = [item.value for item in call.keywords if item.arg in LOAD_KEYS and name not in REGIONS]
             given += call.args if name == "to" else []
             for node in (item for item in given if "device" not in ast.unparse(item)):
                 for scenario in scenarios_of(self.project, module, node) if told else ():
                     dtype = as_dtype(scenario.value)
-                    if not isinstance(dtype, Dtype) or dtype not in told:
+                    is_plain = dtype is None and is_load and wanted in HALVES
+                    if not is_plain and (not isinstance(dtype, Dtype) or dtype not in told):
                         continue
                     answers = [self._holds(module, item) for item in scenario.given]
-                    is_meant = dtype == compute_dtype(self.target.regime) and _is_meant(call, scenario.given)
+                    is_meant = dtype in (wanted, FP32, None) and _is_meant(call, scenario.given, dtype)
                     if True in answers and False not in answers and not is_meant:
-                        yield node, f"is {dtype.name} then: {text_of(call)}"
+                        said = f"is {dtype.name} then" if isinstance(dtype, Dtype) else AS_SAVED
+                        yield node, f"{said}: {text_of(call)}"
 
     def _is_reached(self, module: ModuleNames, node: ast.expr) -> bool:
         given = conditions_in(self.project, module).path_given(node)
@@ -139,13 +159,17 @@ class _Values:
 
     def _told_trainers(self, node: ast.expr) -> Iterator[Constant]:
         """What a trainer of the run is told under a name (``args.bf16``) that no parser of the project defines."""
-        name = node.attr if isinstance(node, ast.Attribute) else ""
+        name, left_out = node.attr if isinstance(node, ast.Attribute) else "", False
         for member in self.run.members if name else ():
             key = member.scope.framework.key(name)
             told = member.scope.last(name) if key is not None and key.means and self.run.counts(member) else None
             if told is not None and told.value is not None and not member.handed:
                 yield told.value == TRUE if told.value in (TRUE, FALSE) else told.value
                 return
+            if told is None and key is not None and key.meaning(TRUE) is not None and self.run.counts(member):
+                left_out |= not (member.scope.is_open or member.handed)
+        if left_out:
+            yield False
 
     def _is_given(self, source: Source) -> bool:
         """Whether a value of a command line is that of the run's own."""
@@ -244,10 +268,10 @@ def _added(module: ModuleNames, node: ast.Subscript) -> Iterator[object]:
         yield from (part.value for part in [other.slice] if is_alike and isinstance(part, ast.Constant))
 
 
-def _is_meant(call: ast.Call, given: Sequence[Given]) -> bool:
-    """Whether the type that a run computes in is asked for at a place, or no weights are cast there."""
+def _is_meant(call: ast.Call, given: Sequence[Given], dtype: Constant) -> bool:
+    """Whether the type that a run computes in is asked for at a place, or no weights are cast to it there."""
     asked = any(item.equal and as_dtype(item.text.rpartition(".")[2]) in HALVES for item in given)
     asked = asked or any(item.equal and any(as_dtype(word) in HALVES for word in item.values) for item in given)
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     cast = owner is not None and (is_model(owner) or (isinstance(owner, ast.Attribute) and is_model(owner.value)))
-    return asked or not cast
+    return asked or (dtype in HALVES and not cast)

@@ -110,7 +110,6 @@ from . import (
     machine_loads,
     trained_models,
     training_scalers,
-    unknown_words,
 )
 from .left_to_owner import reserved
 
@@ -125,7 +124,6 @@ PARTS = (
     trained_models.moves,
     machine_decided.moves,
     machine_loads.moves,
-    unknown_words.moves,
 )
 """Each yields the moves of one kind of declaration; a target that a part does not know gives none."""
 
