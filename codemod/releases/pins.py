@@ -23,7 +23,7 @@ from .code_pins import pins_of_code
 from .manifests import CONDA_WORD, directory_of, is_manifest, is_script, pins_in
 from .requirements import Pin, Tier
 
-__all__ = ["Pin", "Tier", "VersionRange", "allowed", "certainly_has", "excludes", "is_from_source"]
+__all__ = ["Pin", "Tier", "VersionRange", "allowed", "certainly_has", "excludes", "is_from_source", "is_required"]
 
 CONDA_NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch"}
 """Conda's names for a package, where they are not the ones of the Python index."""
@@ -90,6 +90,11 @@ def certainly_has(project: Project, package: str, release: str, near: str) -> bo
     """Whether every version of ``package`` that ``near`` may run with is at least ``release``; false without a pin."""
     versions = allowed(project, package, near)
     return versions is not None and not versions.may_be_below(release)
+
+
+def is_required(project: Project, package: str) -> bool:
+    """Whether a manifest names ``package``, whatever it says of its versions."""
+    return any(pin.name == canonicalize_name(package) for pin in project.fact(_written_pins))
 
 
 def is_from_source(project: Project, package: str) -> bool:

@@ -21,7 +21,8 @@ that only an old release takes stay in a project that pins it, and in calls with
 
 ## Not flagged
 
-`precision` of metrics, print options or matmul (`"high"`), and values that are only known at run time.
+`precision` of metrics, print options or matmul (`"high"`), and values that are only known at run time; files with a
+`trainer:` section in a project that trains by itself and names Lightning nowhere.
 """
 
 from __future__ import annotations

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping
 
 from ...purpose.files import CONFIG_ENDINGS
 from ...purpose.imports import imported_names, reached_from
-from ...purpose.training import only_infers
+from ...purpose.training import only_infers, training_modules
 from ...python.names import ModuleNames, modules_at, modules_with
+from ...releases.pins import is_required
 from ...source.project import Project
+from ..framework import Framework
+from .configs import config_files
 from .hydra_files import HYDRA, NAME_FLAGS, chosen_groups, composed, mains_of
 from .program_files import command_lines, file_in_code, files_named, script_of, words_of_script
 from .programs_started import modules_of
@@ -32,14 +35,40 @@ def serves_inference(project: Project, path: str) -> bool:
     return bool(loaders) and all(only_infers(project, loader) for loader in loaders)
 
 
-def is_of_own_program(project: Project, path: str) -> bool:
-    """Whether programs are seen to load a file that use no trainer at all: they read its keys for themselves."""
+def is_of_own_program(project: Project, path: str, framework: Framework) -> bool:
+    """Whether programs are seen to load a file that use no trainer at all, so that they read its keys for themselves.
+
+    Where nobody is seen to load it, whether the project trains, and nothing in it names the trainer. Only for trainers
+    whose marks many programs share.
+    """
+    if not framework.recognize.generic:
+        return False
     modules = [*modules_at(project, sorted(loaders_of(project, path)))]
+    if not modules:
+        return bool(training_modules(project)) and not project.memo(_is_named_anywhere, framework.packages)
     behind = reached_from(project, modules, MAX_MODULES)
     imported = {name.partition(".")[0] for module in behind for name in imported_names(module)}
-    packages = {name.lower().replace("-", "_") for item in project.frameworks for name in item.packages} - {"torch"}
+    packages = {_root(name) for item in project.frameworks for name in item.packages} - {"torch"}
     uses = any(root.lower().startswith(name) for root in imported for name in packages)
-    return bool(modules) and not uses and imported.isdisjoint(DYNAMIC)
+    return not uses and imported.isdisjoint(DYNAMIC)
+
+
+def _is_named_anywhere(project: Project, packages: tuple[str, ...]) -> bool:
+    """Whether code imports one of these packages or names it in a string, or a manifest or configuration names it."""
+    roots = tuple(_root(name) for name in packages)
+    if any(is_required(project, name) for name in packages):
+        return True
+    if any(True for _ in config_files(project, (*roots, *packages))):
+        return True
+    return any(
+        name.lower().startswith(roots)
+        for module in modules_with(project, roots)
+        for name in (*imported_names(module), *map(str, (node.value for node in module.of_type(ast.Constant))))
+    )
+
+
+def _root(package: str) -> str:
+    return package.lower().replace("-", "_")
 
 
 def is_only_composed(project: Project, path: str) -> bool:

@@ -66,7 +66,7 @@ def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
     } | stated
     reading = _reading(project, "file")
     framework = _owner(owner_of(reading, config.name, marks), interfaces_reading(project, config.document.path))
-    if framework is not None and not (framework.recognize.generic and is_of_own_program(project, config.document.path)):
+    if framework is not None and not is_of_own_program(project, config.document.path, framework):
         whole = tree_scope(config, framework, config.text.entries, None)
         if whole.settings or not extended:
             whole = replace(whole, is_open=whole.is_open or bool(extended))
