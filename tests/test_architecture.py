@@ -40,7 +40,7 @@ LAYERS = (
     ("torch.weights", "torch.scaler_edits", "flow"),
     ("trainers.parsers",),
     ("trainers.reading",),
-    ("purpose.runs", "purpose.decided", "purpose.given", "purpose.lightning", "purpose.entered"),
+    ("purpose.runs", "purpose.decided", "purpose.filled_in", "purpose.given", "purpose.lightning", "purpose.entered"),
     ("half",),
     ("trainers.writing",),
     ("rewrite",),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..model import Place
-from ..python.bindings import only_value
+from ..python.bindings import only_value, self_stores
 from ..python.conditions import conditions_in, excludes, same_operand
 from ..python.creations import known_creations
 from ..python.names import ModuleNames, attribute_chain, last_name
@@ -20,8 +20,10 @@ from ..torch.dtypes import Constant, Dtype, Given, as_dtype
 from ..torch.machine_tests import asks_machine
 from ..trainers.reading.links import sources
 from ..trainers.reading.shown_lines import lines_leaving_out, shown_sources
-from ..trainers.reading.source import GIVEN, Source
+from ..trainers.reading.source import GIVEN, Source, literal_source
+from .filled_in import as_filled_in
 from .imports import connected_modules
+from .set_elsewhere import given_elsewhere, holder_of
 
 MAX_HOPS = 3
 """Truth values that are computed from others."""
@@ -195,12 +197,27 @@ def stated_values(project: Project, module: ModuleNames, item: Given) -> list[So
     holder = _holder(project, module, item)
     if holder is None:
         return None
-    found = stated(sources(project, *_asked(project, holder, item.node)))
+    asked = _asked(project, holder, item.node)
+    found = as_filled_in(project, *asked, stated(sources(project, *asked))) or _of_class(project, holder, item)
     is_name = isinstance(item.node, ast.Name) and item.values == (True,)
     truths = set(trace(project, holder, item.node, ON_MACHINE)) if is_name and len(found) > 1 else set()
     if len(truths) != 1 or None in truths:
         return found
     return [source for source in found if _is_on(source.value) in truths]  # the others no stated run takes
+
+
+def _of_class(project: Project, module: ModuleNames, item: Given) -> list[Source]:
+    """What a plain class of settings gives one of its names, where nothing else gives it another value."""
+    is_own = isinstance(item.node, ast.Attribute) and attribute_chain(item.node.value) in (["self"], ["cls"])
+    held = holder_of(project, module, item) if not is_own else None
+    node = held[1].node if held is not None else None
+    if held is None or not isinstance(node, ast.ClassDef) or node.decorator_list or given_elsewhere(project, *held):
+        return []
+    if any(ast.unparse(base) != "object" for base in (*node.bases, *node.keywords)):
+        return []  # what is above may fill its fields: ``BaseModel``, ``NamedTuple``
+    values = [value for value, _ in self_stores(*held)]
+    found = [literal_source("field", held[0], value, held[2]) for value in values if value is not None]
+    return [each for each in found if each is not None] if None not in found and len(found) == len(values) else []
 
 
 def stated(found: Sequence[Source]) -> list[Source]:

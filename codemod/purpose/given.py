@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from ..model import Finding, Span
 from ..python.bindings import only_value
 from ..python.conditions import conditions_in
-from ..python.functions import attribute_bindings
-from ..python.names import ModuleNames, Scope, attribute_chain, definition_of, names_of
+from ..python.names import ModuleNames, attribute_chain, names_of
 from ..python.paths import EXITS_OF_PROCESS
 from ..source.documents import FileKind
 from ..source.project import Project
@@ -17,7 +16,6 @@ from ..torch.dtype_values import scenarios_of
 from ..torch.dtypes import BF16, UNKNOWN, Given
 from ..torch.scalers import Scaler
 from ..trainers.reading.links import sources, unfollowed_argument
-from .computed_names import classes_of
 from .decided import documented, fits, is_ruled_out, of_machine, settings_asked, stated
 from .files import purpose_of
 from .imports import importers_of
@@ -25,7 +23,7 @@ from .outcomes import may_be_passed
 from .proved_reach import can_run, has_programs, is_reached
 from .regimes import Regime, conditions_of
 from .regions import bf16_givens
-from .set_elsewhere import given_elsewhere
+from .set_elsewhere import given_elsewhere, holder_of
 from .switches import is_spelled
 from .words import Purpose
 
@@ -138,24 +136,9 @@ def _may_be_passed_here(project: Project, module: ModuleNames, item: Given) -> b
 
 def _is_given_elsewhere(project: Project, module: ModuleNames, item: Given) -> bool:
     """Whether code beside a class or module gives one of its names a value with which a condition can hold."""
-    held = _holder_of(project, module, item)
+    held = holder_of(project, module, item)
     given = given_elsewhere(project, *held) if held is not None else ()
     return any(value is None or _may_fit(project, other, value, item) for other, value in given)
-
-
-def _holder_of(project: Project, module: ModuleNames, item: Given) -> tuple[ModuleNames, Scope, str] | None:
-    """The class of ``self.amp`` and ``CFG.amp``, or the module of ``settings.AMP``, with the name there."""
-    if not isinstance(item.node, ast.Attribute):
-        return None
-    found = definition_of(project, module, item.node)
-    if found is not None:
-        return found[0], found[0].module_scope, found[1]
-    own, is_own = item.scope.enclosing_class, attribute_chain(item.node.value) == ["self"]
-    owners = [(module, own)] if is_own and own is not None else [*classes_of(project, module, item.node.value)]
-    if len(owners) != 1:
-        return None
-    holder, bindings = attribute_bindings(project, *owners[0], item.node.attr)
-    return holder, (bindings[0].scope.enclosing_class if bindings else None) or owners[0][1], item.node.attr
 
 
 def _may_fit(project: Project, module: ModuleNames, value: ast.expr, item: Given) -> bool:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
+from ..python.arguments import hides_arguments
 from ..python.callers import callers_of
 from ..python.functions import all_bases, class_of
-from ..python.names import FunctionNode, ModuleNames, Scope, modules_with, resolve
+from ..python.names import FunctionNode, ModuleNames, Scope, definition_of, modules_with, resolve
 from ..python.paths import guards
 from ..source.documents import FileKind
 from ..source.facts import fact
@@ -127,7 +128,7 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs, in
     if inner is not None and isinstance(inner.node, FunctionNode):
         return function.name in module.name_loads
     names, owner = tuple(_names_of(project, module, function)), module.scopes[function].enclosing_class
-    uses = [_uses(project, name, function) for name in names]
+    uses = [_uses(project, module, name, function) for name in names]
     way = (function,) * (hops + 1)
     if any(_is_reached(project, *use, runs, way) for found in uses for use in found):
         return True
@@ -138,13 +139,37 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs, in
     return not any(uses) and _is_for_others(project, module, function)
 
 
-def _uses(project: Project, name: str, function: FunctionNode) -> list[tuple[ModuleNames, ast.AST]]:
+def _uses(
+    project: Project, module: ModuleNames, name: str, function: FunctionNode
+) -> list[tuple[ModuleNames, ast.AST]]:
     """Where code outside of tests, and of the function itself, reads a name."""
     own, found = set(ast.walk(function)), []
+    is_plain = module.scopes[function].enclosing_class is None
     for other in (item for item in modules_with(project, (name,)) if not is_test(item.path)):
         loads: list[ast.AST] = [*other.name_loads.get(name, []), *other.attribute_loads.get(name, [])]
-        found += [(other, load) for load in loads if load not in own and not _is_of_torch(other, load)]
+        found += [
+            (other, load)
+            for load in loads
+            if load not in own and not _is_of_torch(other, load)
+            if not is_plain or not _is_of_another(project, other, load, function)
+        ]
     return found
+
+
+def _is_of_another(project: Project, module: ModuleNames, load: ast.AST, function: FunctionNode) -> bool:
+    """Whether a name is another function's: what the file defines or imports under it, or a call that lacks arguments
+    (``model.train()`` of ``def train(model, loader)``)."""
+    call = module.parents.get(load)
+    if isinstance(load, ast.Name):
+        found = definition_of(project, module, load)
+        bindings = found[0].defined(found[1]) if found is not None else module.bindings_of(load)
+        return any(isinstance(item.node, ast.FunctionDef) for item in bindings) and all(
+            item.node is not function for item in bindings
+        )
+    if not isinstance(call, ast.Call) or call.func is not load or hides_arguments(call):
+        return False
+    needed = [*function.args.posonlyargs, *function.args.args][: -len(function.args.defaults) or None]
+    return len(call.args) + len(call.keywords) < len(needed)
 
 
 def _is_of_torch(module: ModuleNames, load: ast.AST) -> bool:

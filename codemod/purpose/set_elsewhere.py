@@ -6,13 +6,15 @@ import ast
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from ..python.functions import attribute_bindings
 from ..python.glimpses import may_set
-from ..python.names import ModuleNames, Scope, modules_at, modules_with, names_of
+from ..python.names import ModuleNames, Scope, attribute_chain, definition_of, modules_at, modules_with, names_of
 from ..python.scopes import is_docstring
 from ..python.settings_objects import is_called_as_settings
 from ..source.facts import memo
 from ..source.project import Project
-from .computed_names import is_module, is_of_class, may_be_text
+from ..torch import dtypes
+from .computed_names import classes_of, is_module, is_of_class, may_be_text
 from .files import is_test
 from .switches import is_set
 
@@ -24,6 +26,21 @@ NamedStore: TypeAlias = "tuple[ModuleNames, ast.expr | ast.stmt, ast.expr | None
 """A store under a name that is written down: the object, or the statement, and the value."""
 RESTORING = ("load_state_dict", "__setstate__", "load_state")
 """Methods that only give back what the object itself had."""
+
+
+def holder_of(project: Project, module: ModuleNames, item: dtypes.Given) -> tuple[ModuleNames, Scope, str] | None:
+    """The class of ``self.amp`` and ``CFG.amp``, or the module of ``settings.AMP``, with the name there."""
+    if not isinstance(item.node, ast.Attribute):
+        return None
+    found = definition_of(project, module, item.node)
+    if found is not None:
+        return found[0], found[0].module_scope, found[1]
+    own, is_own = item.scope.enclosing_class, attribute_chain(item.node.value) == ["self"]
+    owners = [(module, own)] if is_own and own is not None else [*classes_of(project, module, item.node.value)]
+    if len(owners) != 1:
+        return None
+    holder, bindings = attribute_bindings(project, *owners[0], item.node.attr)
+    return holder, (bindings[0].scope.enclosing_class if bindings else None) or owners[0][1], item.node.attr
 
 
 @memo

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ..python.arguments import Signature, argument, bind, receiver_of
-from ..python.conditions import never_reached
+from ..python.bindings import reaching
+from ..python.conditions import conditions_in, never_reached
 from ..python.keywords import entries_of, keywords_of
 from ..python.names import ModuleNames, checked_modules, modules_with
+from ..python.paths import guards
 from ..python.scopes import is_off
 from ..python.trace import TABLES, trace
 from ..source.facts import fact, memo
 from ..source.project import Project
 from .dtype_values import scenarios_of
-from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario
+from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Given, Scenario
 from .named_api import api_named, names_for
 
 WORDS = ("autocast",)
@@ -214,9 +216,28 @@ def dtype_scenarios(project: Project, autocast: Autocast) -> tuple[Scenario, ...
         return (Scenario(UNKNOWN),)
     if autocast.dtype_node is not None:
         explicit = scenarios_of(project, autocast.module, autocast.dtype_node)
+        if any(item.value is None for item in explicit) and _is_off_without(project, autocast, autocast.dtype_node):
+            explicit = tuple(item for item in explicit if item.value is not None) or explicit
         default = _default(project, autocast)
         return tuple(Scenario(default, item.given) if item.value is None else item for item in explicit)
     return (Scenario(_default(project, autocast)),)
+
+
+def _is_off_without(project: Project, autocast: Autocast, dtype: ast.expr) -> bool:
+    """Whether a region is off, or not come to, where its dtype is None: ``enabled=dtype is not None``."""
+    module, conditions = autocast.module, conditions_in(project, autocast.module)
+    missing = (Given(ast.unparse(dtype), (None,), True, dtype, module.scope_of(dtype)),)
+    if autocast.enabled_node is not None and conditions.decide(autocast.enabled_node, missing) is False:
+        return True
+    same = (guard for guard in guards(module, autocast.node) if _is_read_alike(module, guard.test, dtype))
+    return any(conditions.decide(guard.test, missing) is (not guard.holds) for guard in same)
+
+
+def _is_read_alike(module: ModuleNames, test: ast.expr, dtype: ast.expr) -> bool:
+    """Whether a variable has the value in a test that it has at the region."""
+    name = dtype if isinstance(dtype, ast.Name) else None
+    found = module.bindings_of(name) if name is not None else []
+    return name is None or reaching(module, found, test) == reaching(module, found, name)
 
 
 def _default(project: Project, autocast: Autocast) -> Constant:
