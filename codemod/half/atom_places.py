@@ -10,6 +10,7 @@ from ..model import Place
 from ..purpose.decided import Decided, decided, stated_values
 from ..purpose.given import is_given
 from ..purpose.proved_reach import can_run
+from ..purpose.runs import go_together
 from ..python.conditions import conditions_in
 from ..python.names import ModuleNames, modules_at, names_of
 from ..source.project import Project
@@ -51,7 +52,11 @@ def may_be_chosen(project: Project, atom: Atom, dtype: Dtype) -> bool:
         return True
     module = names_of(project, document)
     found = [each.given for each in _values_of(project, module, source, said) if each.value == dtype]
-    return not found or any(all(_is_open(project, module, item) for item in given) for given in found)
+    around = conditions_in(project, module).path_given(source.node) if source.node in module.parents else ()
+    return not found or any(
+        all(_is_open(project, module, item) for item in given) and go_together(project, module, (*given, *around))
+        for given in found
+    )
 
 
 def choosing_another(project: Project, fixed: Atom, chosen: Atom) -> Decided | None:

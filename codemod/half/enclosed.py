@@ -11,12 +11,12 @@ from ..purpose.entered import way_inside
 from ..purpose.runs import Run
 from ..python.callers import callers_of
 from ..python.functions import lineage
-from ..python.names import FunctionNode, ModuleNames, Scope, modules_with
+from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, modules_with
 from ..python.reach import Reached, reached
 from ..source.documents import FileKind
 from ..source.project import Project
 from ..torch.autocast import Autocast
-from .half_classes import made_model
+from .half_classes import made_model, made_models
 
 AROUND = ("with", "decorator")
 """The forms of regions that tell what they are around."""
@@ -58,18 +58,47 @@ def _is_called_outside(project: Project, module: ModuleNames, node: ast.AST) -> 
 
 
 def _is_called_beside(project: Project, region: Autocast, owner: ProjectClass) -> bool:
-    """Whether the function around a region calls a model that holds this class, and none in the region is known to."""
+    """Whether the code around a region calls a model that holds this class, and none in the region is known to."""
     called = project.memo(_models_called, region) if region.form == "with" else ()
     found = [inside for model, inside in called if owner in all_parts(project, model)]
     return bool(found) and not any(found)
 
 
 def _models_called(project: Project, region: Autocast) -> tuple[tuple[ProjectClass, bool], ...]:
-    """The models that the function around a region calls, and whether the region is around the call."""
+    """The models that the code around a region calls, and whether the region can be open around the call.
+
+    Around a region of a model that is the whole class, of which a method may run inside that the region calls.
+    """
     module, body = region.module, region.module.statement_of(region.node)
-    calls = (item for item in ast.walk(module.scope_of(region.node).function.node) if isinstance(item, ast.Call))
-    made = ((made_model(project, module, call), body in module.ancestors(call)) for call in calls)
-    return tuple((model[0], inside) for model, inside in made if model is not None)
+    scope = module.scope_of(region.node)
+    entered = _methods_entered(module, scope.enclosing_class, body) if scope.enclosing_class is not None else None
+    around = scope.function.node if entered is None or scope.enclosing_class is None else scope.enclosing_class.node
+    inside = {body, *(entered or ())}
+    calls = [item for item in ast.walk(around) if isinstance(item, ast.Call)]
+    made = ((made_models(project, module, call)[0], not inside.isdisjoint(module.ancestors(call))) for call in calls)
+    return tuple((model, is_inside) for models, is_inside in made for model in models)
+
+
+def _methods_entered(module: ModuleNames, owner: Scope, body: ast.stmt) -> list[FunctionNode] | None:
+    """The methods of a class that a block calls, also through others; None where it calls some that a base may have."""
+    methods = {item.node.name: item.node for item in module.scopes.values() if _is_method(item, owner)}  # type: ignore[union-attr]
+    found: list[FunctionNode] = []
+    waiting: list[ast.AST] = [body]
+    while waiting:
+        for call in (item for item in ast.walk(waiting.pop()) if isinstance(item, ast.Call)):
+            chain = attribute_chain(call.func) or []
+            if chain[:1] != ["self"] or len(chain) != 2 or (owner, chain[1]) in module.stores_by_class:
+                continue
+            if chain[1] not in methods:
+                return None
+            if methods[chain[1]] not in found:
+                found.append(methods[chain[1]])
+                waiting.append(methods[chain[1]])
+    return found
+
+
+def _is_method(scope: Scope, owner: Scope) -> bool:
+    return isinstance(scope.node, FunctionNode) and scope.parent is owner
 
 
 def _is_in_another_model(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:

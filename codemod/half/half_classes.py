@@ -215,10 +215,18 @@ def made_model(
     project: Project, module: ModuleNames, call: ast.Call
 ) -> tuple[ProjectClass, tuple[Creation, ...]] | None:
     """The class of ``model(x)`` or ``model.decode(x)``, and the calls that can have made the object."""
+    classes, made_by = made_models(project, module, call)
+    return (classes[0], made_by) if len(classes) == 1 else None
+
+
+def made_models(
+    project: Project, module: ModuleNames, call: ast.Call
+) -> tuple[tuple[ProjectClass, ...], tuple[Creation, ...]]:
+    """The same where the object can be of several classes; nothing where one of them is not known."""
     for holder in _models_at(project, module, call):
         made_by = creations_of(project, module, holder)
         classes = [class_of(project, made.module, made.call.func) for made in made_by]
-        known = {ProjectClass(*item) for item in classes if item is not None}
-        if len(known) == 1 and None not in classes and flow_of(project).is_module(next(iter(known))):
-            return known.pop(), made_by
-    return None
+        known = tuple(dict.fromkeys(ProjectClass(*item) for item in classes if item is not None))
+        if known and None not in classes and all(flow_of(project).is_module(each) for each in known):
+            return known, made_by
+    return (), ()

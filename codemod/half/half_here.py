@@ -7,7 +7,7 @@ function. An answer is given only where every way the tensor can have got its dt
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ..flow.analysis import flow_of
@@ -17,7 +17,7 @@ from ..flow.lattice import Atom, Kind, Made, Role
 from ..model import Place
 from ..purpose.proved_reach import can_run
 from ..purpose.regimes import speaks_of_precision
-from ..purpose.runs import is_switched_on, open_scenarios, runs_of, uses
+from ..purpose.runs import Run, is_switched_on, open_scenarios, runs_of, uses
 from ..python.arguments import receiver_of
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..python.paths import guards
@@ -37,11 +37,23 @@ class Half:
     """All 16-bit types it can have here."""
     certain: bool
     """Whether it is of such a type in every run; else only where autocast is on."""
-    why: tuple[Place, ...]
+    steps: tuple[Place, ...]
+    """How it got its dtype."""
     reached: bool = True
     """Whether what makes it so is seen to use this code; else it only stands in a folder around it."""
     seen: str = ""
     """The rehearsal that nothing but tells of it, as a message says it."""
+    places: tuple[tuple[Place, frozenset[Dtype]], ...] = ()
+    """What opens autocast around it, and the types it chooses."""
+
+    @property
+    def why(self) -> tuple[Place, ...]:
+        """The evidence."""
+        return self.why_of(self.dtypes)
+
+    def why_of(self, dtypes: Collection[Dtype]) -> tuple[Place, ...]:
+        """The evidence that it is of one of these types: the first program that computes in it."""
+        return (*self.steps, *[place for place, chosen in self.places if not chosen.isdisjoint(dtypes)][:1])
 
     def when(self, names: str) -> str:
         """In which runs it is of these types, for a message; empty for all."""
@@ -112,18 +124,26 @@ def _operands(node: ast.AST) -> Iterator[ast.expr | None]:
 def _under_autocast(project: Project, module: ModuleNames, node: ast.expr, atoms: tuple[Atom, ...]) -> Half | None:
     why = atom_places(project, atoms)
     if all(atom.symbol != ASSUMED.atom.symbol for atom in atoms):
-        dtypes = frozenset(dtype for atom in atoms for dtype in _open_halves(project, atom))
+        dtypes = frozenset(dtype for atom in atoms for dtype in open_halves(project, atom))
         return Half(dtypes, False, why) if dtypes else None
     if _keeps_float32(project, module):
         return None  # parts of this file are in float32 on purpose, and this may be called from there
-    known = (run for run in runs_of(project, module, node) if is_switched_on(project, run))
-    runs = [run for run in known if can_be_inside(project, run, module, node)]
-    used = any(uses(project, run, module, node) for run in runs)
-    named = frozenset(dtype for run in runs for dtype in run.dtypes)
-    return Half(named, False, (*why, *(run.place for run in runs[:1])), used) if named else None
+    known = [run for run in runs_of(project, module, node) if is_switched_on(project, run)]
+    inside = [run for run in known if can_be_inside(project, run, module, node)]
+    users = [run for run in inside if uses(project, run, module, node)]
+    found = {run.place: _chosen_halves(project, run) for run in users or inside}
+    named = frozenset(dtype for dtypes in found.values() for dtype in dtypes)
+    return Half(named, False, why, bool(users), places=tuple(found.items())) if named else None
 
 
-def _open_halves(project: Project, atom: Atom) -> Iterator[Dtype]:
+def _chosen_halves(project: Project, run: Run) -> frozenset[Dtype]:
+    """Of the 16-bit types that a program can compute in those that a given run of it chooses."""
+    if run.region is None:
+        return run.dtypes
+    return run.dtypes & {item.value for item in open_scenarios(project, run.region) if isinstance(item.value, Dtype)}
+
+
+def open_halves(project: Project, atom: Atom) -> Iterator[Dtype]:
     """The 16-bit types that the region of an atom computes in, in runs in which it is open."""
     source = next(iter(chain_of(atom)), None)
     document = project.document(source.path) if source is not None else None

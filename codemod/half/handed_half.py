@@ -51,4 +51,4 @@ def _at(project: Project, module: ModuleNames, call: ast.Call, target: FunctionT
     half = next(half for name, half in halves.items() if name in origins)
     owner = target.module.scopes[target.node].enclosing_class
     applied = owner.node.name if owner is not None and isinstance(owner.node, ast.ClassDef) else target.node.name
-    return replace(half, why=(*half.why, module.place(call, f"{applied} is applied to it here")))
+    return replace(half, steps=(*half.steps, module.place(call, f"{applied} is applied to it here")))

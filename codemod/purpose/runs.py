@@ -8,7 +8,7 @@ can reach every file of its project.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..model import Place
@@ -20,12 +20,13 @@ from ..releases.manifests import directory_of, is_manifest
 from ..source.facts import memo
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
-from ..torch.dtypes import BF16, FP16, FP32, MIXED, Dtype, Scenario
+from ..torch.dtypes import BF16, FP16, FP32, MIXED, Dtype, Given, Scenario
 from ..trainers.framework import FAMILIES
 from ..trainers.reading.precision import precision_of
 from ..trainers.reading.run_members import Member
 from ..trainers.reading.run_members import Run as Launch
 from ..trainers.reading.runs import runs_of as launches_of
+from .decided import decided, settings_asked
 from .files import is_test, purpose_of
 from .given import is_given, is_run
 from .imports import imported_modules, importers_of
@@ -129,8 +130,19 @@ def open_scenarios(project: Project, region: Autocast) -> tuple[Scenario, ...]:
         item
         for item in lowering
         if is_given(project, module, (*asked, *item.given))
+        and go_together(project, module, (*item.given, *asked))
         and all(can_hold(project, module, given) for given in item.given)
     )
+
+
+def go_together(project: Project, module: ModuleNames, asked: Sequence[Given]) -> bool:
+    """Whether one run gives all that is asked for; what is not known of one of the settings rules out nothing."""
+    settings = list(dict.fromkeys(each for item in asked for each in settings_asked(project, module, item)))
+    alone = [decided(project, module, [each]) for each in settings]
+    if any(known is None or known.open for known in alone):
+        return True
+    together = decided(project, module, settings)
+    return together is None or not together.open
 
 
 def uses(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:

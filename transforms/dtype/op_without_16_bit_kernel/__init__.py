@@ -23,7 +23,8 @@ projects that nobody had used was right without doubt, so read the place first.
 Tensors that are cast to float32 before; tensors whose dtype is not known; operations that autocast of that device runs
 in float32; what a profile of the machine saw working; places that ask for the dtype; float16 FFTs on CUDA whose size is
 a power of two or not written down; `stft` with a float32 window, whose product is float32.
-`interpolate` of bfloat16 only where the project is pinned to a PyTorch before 2.1, which lacks the kernel.
+`interpolate` of bfloat16 only where the project is pinned to a PyTorch before 2.1, which lacks the kernel; types that
+no given run chooses, or only without an option that the place needs besides.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ from ....codemod.flow.encounters import applications
 from ....codemod.flow.frame import Application, Autocasting, place_of
 from ....codemod.flow.lattice import Atom, Kind, Made, Role, Value
 from ....codemod.half.atom_places import atom_places, may_be_chosen, steps_can_run
-from ....codemod.half.half_here import half_here, is_told_apart
+from ....codemod.half.half_here import Half, half_here, is_told_apart, open_halves
 from ....codemod.half.handed_half import half_as_given
-from ....codemod.model import Finding, Fix, Place, Rule
+from ....codemod.model import Finding, Fix, Rule
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.proof.verdicts import Trusted
@@ -105,7 +106,7 @@ def _finding(project: Project, item: Application, operand: HalfOperand, hit: fro
     lacks = f"no kernel for {size} values, which is no power of two" if size is not None else "no kernel"
     message = f"{when}, for which {called} has {lacks}: this raises"
     certain = next(iter(hit)) if operand.origin is Origin.CAST and len(operand.dtypes) == 1 else None
-    fixes, evidence = _fixes(project, item, operand.node, certain), (*operand.why, *pins_of(project, item))
+    fixes, evidence = _fixes(project, item, operand.node, certain), (*operand.half.why_of(hit), *pins_of(project, item))
     return rule.at(item.module, item.node, message, evidence, fixes)
 
 
@@ -159,11 +160,14 @@ class HalfOperand:
     """An operand that is, or can be, 16-bit."""
 
     node: ast.expr
-    dtypes: frozenset[Dtype]
+    half: Half
     origin: Origin
-    why: tuple[Place, ...]
     symbol: str = ""
     """For a dtype that is chosen: what decides."""
+
+    @property
+    def dtypes(self) -> frozenset[Dtype]:
+        return self.half.dtypes
 
 
 def operand_of(item: Application) -> tuple[ast.expr, Value] | None:
@@ -220,12 +224,15 @@ def _of_atoms(project: Project, node: ast.expr, value: Value) -> HalfOperand | N
     symbol = next((atom.symbol for atom in guilty if atom.role is Role.EXPRESSION), "")
     autocast = all(atom.made is Made.AUTOCAST or atom.role is Role.AUTOCAST for atom in guilty)
     origin = Origin.AUTOCAST if autocast else Origin.CAST if certain else Origin.CHOSEN
-    return HalfOperand(node, dtypes, origin, atom_places(project, guilty), symbol)
+    half = Half(dtypes, origin is Origin.CAST, atom_places(project, guilty))
+    return HalfOperand(node, half, origin, symbol)
 
 
 def _dtypes_of(project: Project, atom: Atom) -> frozenset[Dtype]:
     """The 16-bit dtypes of an atom that some run which the project gives chooses."""
     named = atom.candidates if atom.dtype is None else frozenset({atom.dtype})
+    if atom.role is Role.AUTOCAST or atom.made is Made.AUTOCAST:
+        named = frozenset(open_halves(project, atom))
     return frozenset(dtype for dtype in named & frozenset(HALVES) if may_be_chosen(project, atom, dtype))
 
 
@@ -243,7 +250,7 @@ def _under_autocast(project: Project, item: Application, node: ast.expr) -> Half
     if half is None:
         return None
     origin = Origin.CAST if half.certain else Origin.CHOSEN if half.seen else Origin.AUTOCAST
-    return HalfOperand(node, half.dtypes, origin, half.why)
+    return HalfOperand(node, half, origin)
 
 
 def is_in_forward(project: Project, module: ModuleNames, node: ast.AST, steps: int = 0) -> bool:

@@ -18,6 +18,8 @@ from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ....codemod.torch.tables.kernels import ANTIALIAS, FFT_SIZES, WORKS_SINCE, missing_dtypes
 
 INTERPOLATION = ("interpolate", "upsample")
+MAX_PINS = 3
+"""Pins that are shown; more say the same."""
 _BACKENDS = {"cuda": "cuda", "rocm": "cuda", "cpu": "cpu"}
 """The table that holds for a backend; others have none."""
 _SHORT = {"bf16": BF16, "fp16": FP16}
@@ -120,7 +122,7 @@ def pins_of(project: Project, item: Application) -> tuple[Place, ...]:
     if item.operation not in INTERPOLATION or is_antialiased(item):
         return ()
     pins = allowed(project, "torch", near=item.module.document.path)
-    return tuple(replace(place, message="pinned here") for place in pins.places[:1]) if pins is not None else ()
+    return tuple(replace(place, message="pinned here") for place in pins.places[:MAX_PINS]) if pins is not None else ()
 
 
 def _mode(item: Application) -> str:
