@@ -13,7 +13,6 @@ from ..python.bindings import default_of
 from ..python.callers import callers_of
 from ..python.conditions import conditions_in
 from ..python.creations import Creation, creations_of
-from ..python.functions import called_function
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..python.paths import function_of, position
 from ..source.project import Project
@@ -27,6 +26,7 @@ from ..trainers.reading.trained_loads import COMPOUND, Mention, is_below, may_re
 from .built_half import FROZEN, built_in
 from .casts_of_each import assigned_state, cast_of_each, cast_of_state, is_of_adapters
 from .default_dtypes import setter_of
+from .remade_inside import recasts_inside
 
 KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 """What puts adapters on a model in the dtype of its weights: a function of peft 0.21.2, and the method of diffusers
@@ -88,7 +88,7 @@ def changes_of(
     for mention in dict.fromkeys(
         item for made in made_by for item in _mentions(project, made, module, before, later=later)
     ):
-        for change in _of_statement(project, mention, set(found)):
+        for change in _of_statement(project, mention, first, set(found)):
             found.setdefault(change.node, change)
     rank = {node: index for index, node in enumerate([function_of(first.module, first.call), *holders])}
     inside = {change.node: index for index, change in enumerate(loaded)}
@@ -269,14 +269,14 @@ def _may_recast(call: ast.Call) -> bool:
     )
 
 
-def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> Iterator[Change]:
+def _of_statement(project: Project, mention: Mention, made: Creation, known: set[ast.AST]) -> Iterator[Change]:
     """What a statement that mentions the model does to it."""
     module, statement, name = mention.module, mention.statement, mention.name
     nodes = set(ast.walk(statement))
     if nodes & known:  # an assignment of what a cast gives back, which is counted already
         return
     for inner in _of_list(module, statement, name):
-        yield from _of_statement(project, inner, known)
+        yield from _of_statement(project, inner, made, known)
     given = _guards(project, module, statement)
     cast = statement.value if isinstance(statement, ast.Expr) else None
     each, state = cast_of_each(module, statement, name), assigned_state(statement, name)
@@ -298,7 +298,7 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
         yield _of_freezing(module, statement, given) if freezes else Change(module, statement, (), given)
     elif mentions(statement, FROZEN):
         yield _of_freezing(module, statement, given)
-    elif any(_recasts_inside(project, module, item, name) for item in nodes if isinstance(item, ast.Call)):
+    elif any(recasts_inside(project, mention, made, item) for item in nodes if isinstance(item, ast.Call)):
         yield Change(module, statement, (), given)
 
 
@@ -333,15 +333,3 @@ def _is_new_part(statement: ast.stmt, name: str) -> bool:
     stored = [ast.unparse(item) for item in statement.targets if isinstance(item, ast.Attribute)]
     anew = name in stored and not name.startswith("self.")
     return anew or (made[:1].isupper() and any(item.startswith(f"{name}.") for item in stored))
-
-
-def _recasts_inside(project: Project, module: ModuleNames, call: ast.Call, name: str) -> bool:
-    """Whether a function of the project is given the model and may cast it."""
-    target = called_function(project, module, call)
-    if target is None or target.node.name == "__init__":
-        return False
-    given = [key for key, value in target.arguments(call).items() if ast.unparse(value) == name]
-    statements = [
-        item for item in ast.walk(target.node) if isinstance(item, ast.stmt) and not isinstance(item, COMPOUND)
-    ]
-    return any(may_change_back(item, key) and not mentions(item, FROZEN) for key in given for item in statements)
