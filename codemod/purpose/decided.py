@@ -199,6 +199,8 @@ def stated_values(project: Project, module: ModuleNames, item: Given) -> list[So
         return None
     asked = _asked(project, holder, item.node)
     found = as_filled_in(project, *asked, stated(sources(project, *asked))) or _of_class(project, holder, item)
+    if any(source.is_reference for source in found):
+        return None
     is_name = isinstance(item.node, ast.Name) and item.values == (True,)
     truths = set(trace(project, holder, item.node, ON_MACHINE)) if is_name and len(found) > 1 else set()
     if len(truths) != 1 or None in truths:

@@ -28,6 +28,17 @@ def is_never_picked(project: Project, path: str) -> bool:
     return path in project.fact(_never_picked)
 
 
+def is_left_out(project: Project, path: str) -> bool:
+    """Whether a file stands among those that Hydra composes from, and no launch line or default is seen to pick it."""
+    every = [item for found in project.fact(_composed).values() for item in found]
+    return not any(path in item.files for item in every) and any(
+        main.root == "." or path.startswith(f"{main.root}/")
+        for module in modules_at(project, project.fact(_composed))
+        for main in mains_of(project, module)
+        if main.name
+    )
+
+
 def is_said_over(project: Project, path: str, entry: Entry) -> bool:
     """Whether each run that composes a file composes another one that says this key of it over it."""
     holding = [item for found in project.fact(_composed).values() for item in found if path in item.files]

@@ -86,6 +86,11 @@ class Source:
     """The option that takes it."""
 
     @property
+    def is_reference(self) -> bool:
+        """Whether it only names what the value is taken from: ``${base.precision}``, ``{{ precision }}``."""
+        return isinstance(self.value, str) and (("${" in self.value and ":-" not in self.value) or "{{" in self.value)
+
+    @property
     def is_of_line(self) -> bool:
         """Whether it stands on a command line, or in a variable of the text that has some."""
         return bool(self.calls) or self.kind in ("flag", "variable")

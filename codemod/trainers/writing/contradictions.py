@@ -18,14 +18,15 @@ from ..framework import Contradiction, by_machine
 from ..reading.conditions import all_hold, settings_in
 from ..reading.declarations import checked_scopes, scopes_of
 from ..reading.handed import handed_to
-from ..reading.loaded_files import loaders_of
+from ..reading.hydra_picks import is_left_out
+from ..reading.loaded_files import is_only_composed, loaders_of
 from ..reading.parsed_files import interfaces_reading
 from ..reading.program_files import command_lines, file_named
 from ..reading.recognition import runs_program
 from ..reading.runs import runs_with
 from ..reading.scopes import FALSE, TRUE, Scope, Setting, SettingKind
 from ..reading.setting_reads import names_read
-from ..reading.source import GIVEN
+from ..reading.source import GIVEN, Source
 from .edits import Change, change_of
 from .steps import Step
 
@@ -100,11 +101,22 @@ def _of_values(project: Project, scope: Scope, contradiction: Contradiction) -> 
         is_given = source.kind in GIVEN and not (source.is_guessed or source.picked_by or source.word or item.without)
         if not is_given or source.path in read - {scope.path} or not _is_as_stored(scope, setting, source.key):
             continue
+        if source.is_reference or _is_for_others(project, scope, source):
+            continue
         kind: SettingKind = "bool" if item.value in (TRUE, FALSE) else "string"
         given = replace(setting, value=item.value, kind=kind, place=source.place(f"{source.key} is {item.value}"))
         found = replace(scope, settings=tuple(given if each is setting else each for each in scope.settings))
         if all_hold(project, found, contradiction.when):
             yield Clash(found, contradiction, (given, setting), None)
+
+
+def _is_for_others(project: Project, scope: Scope, source: Source) -> bool:
+    """Whether no run is seen to compose the file of a value, or another trainer is passed it as well."""
+    if is_only_composed(project, source.path) and is_left_out(project, source.path):
+        return True
+    others = (item for item in scopes_of(project) if item.kind == "call" and item.framework is not scope.framework)
+    where = (source.path, source.span)
+    return any((item.source.path, item.source.span) == where for other in others for item in handed_to(project, other))
 
 
 def _is_as_stored(scope: Scope, setting: Setting, key: str) -> bool:
