@@ -19,6 +19,7 @@ from ...python.paths import function_of, guards, name_parts
 from ...python.scopes import is_off
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS, SAME_MODULE, WALKS, WEIGHT_CASTS
+from ...torch.cast_models import later_statements
 from ...torch.dtypes import BF16, FP16, FP32, Dtype
 from ...torch.weights import cast_dtype, given_for_dtype
 from .stated_words import says_half, shortened, speaks, stated_by, text_of, writes_dtype
@@ -37,6 +38,8 @@ MODELS = frozenset(_MODELS.split())
 
 SAVING = ("save", "save_pretrained", "save_model", "save_file", "push_to_hub", "export")
 """Calls that write a model to a file."""
+READ_OUT = (*SAME_MODULE, "state_dict", "items", "config", "module", "merge_and_unload")
+"""What is asked of a model on its way to a file."""
 TRAINING = ("train", "fit")
 """Methods of a trainer that run the whole training."""
 NOT_TRAINED = "not trained"
@@ -178,18 +181,32 @@ def condition_of(module: ModuleNames, call: ast.Call) -> str:
 
 
 def _is_saved(module: ModuleNames, call: ast.Call) -> bool:
-    """Whether a cast is for a file: ``model.half().save_pretrained(path)``, or in a function that saves, not trains."""
+    """Whether a cast is for a file: ``model.half().save_pretrained(path)``, or all that follows leads to one.
+
+    A script that trains what it casts, and saves that in the end, trains in this dtype.
+    """
     above = module.parents.get(call)
     if isinstance(above, ast.Attribute) and above.attr in SAVING:
         return True
     function = module.scope_of(call).node
-    own = [
-        name
-        for name in (*SAVING, "backward")
-        for item in module.calls_by_name.get(name, ())
-        if module.scope_of(item).node is function
-    ]
-    return isinstance(function, FunctionNode) and bool(own) and "backward" not in own
+    own = {name: [*_statements(module, name, function)] for name in (*SAVING, "backward")}
+    saving = [item for name in SAVING for item in own[name]]
+    if not isinstance(function, FunctionNode) or not saving or own["backward"]:
+        return False
+    used = ((name, item) for name, items in later_statements(module, call).items() for item in items)
+    return all(item in saving or _is_read_out(module, item, name) for name, item in used)
+
+
+def _statements(module: ModuleNames, name: str, function: ast.AST) -> Iterator[ast.stmt]:
+    calls = module.calls_by_name.get(name, ())
+    return (module.statement_of(item) for item in calls if module.scope_of(item).node is function)
+
+
+def _is_read_out(module: ModuleNames, statement: ast.stmt, name: str) -> bool:
+    """Whether a statement takes from an object only what files hold: ``state = model.state_dict()``."""
+    named = [node for node in ast.walk(statement) if isinstance(node, ast.expr) and ast.unparse(node) == name]
+    above = [module.parents.get(node) for node in named]
+    return all(isinstance(item, ast.Attribute) and item.attr in READ_OUT for item in above)
 
 
 def _is_optimizer(node: ast.AST) -> bool:
