@@ -22,7 +22,7 @@ from ..torch.dtypes import BF16, FP32, Dtype, Given, Scenario, Unknown, as_dtype
 from ..torch.weight_changes import may_change_back
 from ..trainers.reading.links import sources
 from ..trainers.reading.loads import Load, as_read, load_at
-from ..trainers.reading.trained_loads import COMPOUND, Mention, is_below, may_recast, mentions, mentions_of
+from ..trainers.reading.trained_loads import Mention, is_below, may_recast, mentions, mentions_of
 from .built_half import FROZEN, built_in
 from .casts_of_each import assigned_state, cast_of_each, cast_of_state, is_of_adapters
 from .default_dtypes import setter_of

@@ -39,6 +39,17 @@ def is_left_out(project: Project, path: str) -> bool:
     )
 
 
+def may_be_composed(project: Project, path: str) -> bool:
+    """Whether a run composes a file below Hydra's folder, or somebody may pick it; true where nothing is composed.
+
+    What stands below that folder, in a group of which no run takes a file, may be there for another program.
+    """
+    every = [item for found in project.fact(_composed).values() for item in found]
+    folders = {posixpath.dirname(each) for item in every for each in item.files}
+    is_whole = all(item.is_whole for item in every)
+    return not folders or not is_whole or posixpath.dirname(path) in folders or _may_be_picked(project, path)
+
+
 def is_said_over(project: Project, path: str, entry: Entry) -> bool:
     """Whether each run that composes a file composes another one that says this key of it over it."""
     holding = [item for found in project.fact(_composed).values() for item in found if path in item.files]

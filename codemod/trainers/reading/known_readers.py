@@ -17,7 +17,8 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from .command_options import declared_options
 from .declarations import scopes_of
-from .loaded_files import loaders_of
+from .hydra_picks import may_be_composed
+from .loaded_files import is_only_composed, loaders_of
 from .parsed_files import interfaces_reading
 from .program_files import VARIABLE, words_of_script
 from .recognition import is_file_named, runs_program
@@ -52,7 +53,13 @@ def reader_is_known(project: Project, scope: Scope) -> bool:
         return _is_parsed(project, scope)
     named = any(_names(run, scope) for run in runs_of(project))
     told = (path for _, path in instructed_files(project))
-    return named or bool(loaders_of(project, scope.path)) or scope.path in told
+    return named or _is_loaded(project, scope.path) or scope.path in told
+
+
+def _is_loaded(project: Project, path: str) -> bool:
+    """Whether code loads a file, or a launch line passes it on; of what Hydra could compose, what somebody may pick."""
+    is_seen = bool(loaders_of(project, path))
+    return is_seen and (not is_only_composed(project, path) or may_be_composed(project, path))
 
 
 def looks_alike_only(project: Project, scope: Scope) -> bool:
