@@ -156,3 +156,64 @@ def test_reasons_that_runs_have_in_common_are_told_once() -> None:
         "".join(text for text, _ in line) for line in move_lines(moves, "bf16-mixed", "{}:{}".format, planned=True)
     ]
     assert [line.split()[0] for line in lines[2:-1]] == ["a.sh:1", "a.sh:3", "all", "train.py:3", "a.sh:2", "b.py:1"]
+
+
+def test_runs_that_have_arrived_and_are_not_listed_are_counted() -> None:
+    moves = [RunMove("run", "a.sh", row, "fp16-mixed", "bf16-mixed", MoveState.MOVED) for row in range(1, 24)]
+    lines = [
+        "".join(text for text, _ in line) for line in move_lines(moves, "bf16-mixed", "{}:{}".format, planned=True)
+    ]
+    assert [line.split()[0] for line in lines[2:22]] == [f"a.sh:{row}" for row in range(1, 21)]
+    assert lines[22:] == ["  and 3 runs more that moved", "bf16-mixed: 23 runs: 23 moved."]
+
+
+POLICIES = """
+    import torch
+    from torch.distributed.fsdp import MixedPrecision
+
+    narrow = MixedPrecision(param_dtype=torch.float16, reduce_dtype=torch.float16)
+    wide_range = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+    whole = MixedPrecision(param_dtype=torch.float32, reduce_dtype=torch.float32)
+"""
+CHOOSING = """
+    import argparse
+
+    import torch
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    import policies
+
+    def policy_for(kind):
+        if kind == "fp16":
+            return policies.narrow
+        if kind == "bf16":
+            return policies.wide_range
+        return policies.whole
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--numbers", choices=["fp16", "bf16", "fp32"], default="fp32")
+    args = parser.parse_args()
+    net = FullyShardedDataParallel(torch.nn.Linear(2, 2).cuda(), mixed_precision=policy_for(args.numbers))
+    optimizer = torch.optim.SGD(net.parameters())
+    net(torch.ones(2, 2).cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "target", "written"),
+    [
+        ("--numbers fp16", "bf16-mixed", "--numbers bf16"),
+        ("--numbers=fp32", "bf16-mixed", "--numbers=bf16"),
+        ("--numbers fp16", "fp32", None),
+        ("", "bf16-mixed", None),
+    ],
+)
+def test_a_word_that_chooses_a_policy_moves_and_the_policies_stay(
+    given: str, target: str, written: str | None, tmp_path: Path
+) -> None:
+    files = {"policies.py": POLICIES, "train.py": CHOOSING, "run.sh": f"torchrun train.py {given}\n"}
+    report, runs = moved(tmp_path, all_rules(), files, target, unsafe=True)
+    changed = {change.path: change.after.decode() for change in report.changes}
+    assert changed == ({"run.sh": f"torchrun train.py {written}\n"} if written else {})
+    assert "policies.py:5" not in [f"{place.path}:{place.span.row}" for place in runs["run.sh"].why]

@@ -23,7 +23,9 @@ def main(cfg):
 if __name__ == "__main__":
     main()
 """
-OF_LAUNCHER = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: bf16\nnum_machines: 1\n"
+OF_LAUNCHER = (
+    "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: bf16\nnum_machines: 1\n"
+)
 FILES = {
     "src/run.py": COMPOSED,
     "recipes/base.yaml": "defaults:\n  - task: a\n",

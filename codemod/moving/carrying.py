@@ -16,6 +16,7 @@ from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype, as_dtype
 from ..trainers.framework import FAMILIES
+from ..trainers.reading.auditing import CHOSEN
 from ..trainers.reading.code_declarations import TORCH
 from ..trainers.reading.documented import DOCUMENTED
 from ..trainers.reading.followed import BY_MACHINE, regimes_given
@@ -108,13 +109,8 @@ def _is_listed(each: Verdict, row: RunMove) -> bool:
     """Whether the table names it: a run, a file in which the move changes or finds something, or one that trains."""
     edited = {edit.path for fix in each.applied for edit in fix.edits} | {item.path for item in each.left}
     touched = row.path in edited and row.state is not MoveState.APART
-    return (
-        each.pair.is_run
-        or touched
-        or row.state is MoveState.LOOSE
-        or _trains(each, row)
-        or row.state is MoveState.WITHDRAWN
-    )
+    is_told = row.state in (MoveState.LOOSE, MoveState.WITHDRAWN)
+    return each.pair.is_run or touched or is_told or _trains(each, row)
 
 
 def _trains(each: Verdict, row: RunMove) -> bool:
@@ -336,7 +332,7 @@ def _scales(item: Declaration) -> bool:
 def _asks_for_another(entry: RunEntry, target: Target) -> bool:
     """Whether a declaration names another 16-bit dtype than the target computes in, or another regime."""
     item = entry.declaration
-    if item.role == "island":
+    if item.role == "island" or item.condition == CHOSEN:
         return False
     if item.regime:
         is_region = item.framework == TORCH and item.regime == mixed_of(target)

@@ -14,6 +14,7 @@ from ..outcome import Declaration, Target
 from ..purpose.files import purpose_of
 from ..source.project import Project
 from ..torch.dtypes import Dtype
+from ..trainers.reading.auditing import CHOSEN
 from ..trainers.reading.documented import DOCUMENTED
 from ..trainers.reading.launch_flags import truth_of
 from ..trainers.reading.scopes import AUTO
@@ -114,7 +115,7 @@ def _names_one(item: Declaration, others: Collection[Dtype]) -> bool:
 
 def _is_explained(item: Declaration) -> bool:
     is_choice = " " in item.value and not item.key.endswith(SECTION)
-    return item.condition == WIDENED or item.role in EXPLAINED or is_choice
+    return item.condition in (WIDENED, CHOSEN) or item.role in EXPLAINED or is_choice
 
 
 def _told(item: Declaration) -> Place:

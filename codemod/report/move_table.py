@@ -18,7 +18,7 @@ WIDEST = 56
 SHORTEST = 8
 """With how little room a title is left out."""
 MAX_MOVED = 20
-"""How many runs are listed that have arrived; what is left is listed in full."""
+"""How many runs are listed that have arrived, the others are counted; what is left is listed in full."""
 COUNTED = {
     MoveState.MOVED: "moved",
     MoveState.THERE: "as before",
@@ -52,6 +52,9 @@ def move_lines(moves: Sequence[RunMove], target: str, where: Where, *, planned: 
         said = f"What a move to {target} would do:" if planned else f"What the move to {target} did:"
         yield ((said, "place"),)
         yield from _rows(shown, where)
+    unlisted = sum(each.state is MoveState.MOVED for each in moves) - MAX_MOVED
+    if unlisted > 0:
+        yield ((f"  and {counted(unlisted, 'run')} more that moved", "note"),)
     yield from _still(moves, where)
     yield from _apart(moves, target, where)
     yield _count(moves, target)

@@ -99,6 +99,24 @@ def switches_of_choice(project: Project, scope: Scope) -> Iterator[Source]:
                 yield from _of_twins(project, option)
 
 
+def word_choosing(project: Project, scope: Scope, source: Source) -> str | None:
+    """The word that chooses a ready-made setting where ``source`` gives another one: ``bf16``; None without a test."""
+    words = {
+        word
+        for module, given in _tests_of(project, scope)
+        for item in given
+        if item.equal and (owner := module_of(project, module, item.scope)) is not None
+        if any(_is_same(source, other) for other in sources(project, owner, item.node))
+        for word in item.values
+        if isinstance(word, str)
+    }
+    return words.pop() if len(words) == 1 else None
+
+
+def _is_same(source: Source, other: Source) -> bool:
+    return (source.path, source.span, source.key) == (other.path, other.span, other.key)
+
+
 def _of_twins(project: Project, option: Option) -> Iterator[Source]:
     for word, other in TWINS.items():
         if word in words_of(option.name):

@@ -1,4 +1,7 @@
-"""Ready-made settings of which flags choose one, ``if args.fp16: return fpSixteen``: the flag moves, not these."""
+"""Ready-made settings of which flags choose one, ``if args.fp16: return fpSixteen``: the flag moves, not these.
+
+Also the word of a flag, ``if args.precision == "fp16"``, which gives way to the one that chooses what is wanted.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from ....codemod.purpose.targets import compute_dtype
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP32, HALVES, MIXED, Dtype
 from ....codemod.trainers.framework import FAMILIES
-from ....codemod.trainers.reading.chosen_alternatives import switches_of_choice
+from ....codemod.trainers.reading.chosen_alternatives import switches_of_choice, word_choosing
 from ....codemod.trainers.reading.run_members import Member, Run
 from ....codemod.trainers.reading.runs import runs_of
 from ....codemod.trainers.reading.source import Source
@@ -32,8 +35,8 @@ def moves(project: Project) -> Iterator[Move]:
 
 def _is_off(project: Project, run: Run, member: Member) -> bool:
     regime = member.regime
-    is_other = regime is not None and FAMILIES[regime] not in ("fp32", FAMILIES.get(project.target or ""))
-    return is_other and chosen_in(project, run, member.scope)
+    is_other = regime is not None and FAMILIES[regime] != FAMILIES.get(project.target or "")
+    return is_other and not member.is_picked and chosen_in(project, run, member.scope)
 
 
 def _moves(project: Project, run: Run, member: Member) -> Iterator[Move]:
@@ -45,22 +48,41 @@ def _moves(project: Project, run: Run, member: Member) -> Iterator[Move]:
     )
     start = run.command.start if run.command is not None else None
     own = [source for source in switches_of_choice(project, member.scope) if _is_on_line(run, source)]
-    if wanted == FP32:
-        edits = (_dropped(source, FAMILIES[member.regime or ""]) for source in own)
+    effect = "leave its flag out" if wanted == FP32 else "give the program its flag for the other type"
+    doubt = OF_FLAG if wanted == FP32 else OTHER_USES
+    worded = next(filter(None, (_reworded(project, run, member, source) for source in own)), None)
+    if worded is not None:
+        (effect, edit), doubt = worded, OF_FLAG
+    elif FAMILIES[member.regime or ""] == "fp32":
+        return
+    elif wanted == FP32:
+        edit = next(filter(None, (_dropped(source, FAMILIES[member.regime or ""]) for source in own)), None)
     else:
-        edits = (twin_flag(project, source, wanted) or _added(source, wanted) for source in own)
-    edit = next(filter(None, edits), None)
+        given = (twin_flag(project, source, wanted) or _added(source, wanted) for source in own)
+        edit = next(filter(None, given), None)
     if edit is not None and would_be_unscaled(project, member.scope, project.target or ""):
         yield Move(run.place.path, run.place.span, message, evidence=(chosen,), command=start).only_reported(UNSCALED)
         return
     if edit is not None:
-        doubt = OF_FLAG if wanted == FP32 else OTHER_USES
-        effect = "leave its flag out" if wanted == FP32 else "give the program its flag for the other type"
         yield Move(run.place.path, run.place.span, message, effect, (edit,), (chosen,), doubt, command=start)
         return
     message += ": no flag of the program is known that chooses other settings"
     # What no line starts has no flag to exchange, and holds none of the others back.
     yield Move(run.place.path, run.place.span, message, evidence=(chosen,), command=start, aside=start is None)
+
+
+def _reworded(project: Project, run: Run, member: Member, source: Source) -> tuple[str, Edit] | None:
+    """What sets the word on a line that chooses what stands beside the settings of a member and is at the target."""
+    own, wanted = member.scope, FAMILIES.get(project.target or "")
+    for other in run.members:
+        is_beside = (other.scope.path, other.scope.title) == (own.path, own.title) and other.scope is not own
+        if is_beside and FAMILIES.get(other.scope.regime or "") == wanted:
+            word = word_choosing(project, other.scope, source)
+            try:
+                return (f"sets {source.key} to {word}", source.respelled(word)) if word is not None else None
+            except EditRefused:
+                return None
+    return None
 
 
 def _added(source: Source, wanted: Dtype) -> Edit | None:
