@@ -217,3 +217,21 @@ def test_a_word_that_chooses_a_policy_moves_and_the_policies_stay(
     changed = {change.path: change.after.decode() for change in report.changes}
     assert changed == ({"run.sh": f"torchrun train.py {written}\n"} if written else {})
     assert "policies.py:5" not in [f"{place.path}:{place.span.row}" for place in runs["run.sh"].why]
+
+
+def test_a_file_that_asks_for_no_precision_declares_none_off_and_one_that_only_predicts_is_no_training(
+    tmp_path: Path,
+) -> None:
+    asked = "stage: sft\nfinetuning_type: lora\nmodel_name_or_path: gpt2\ntemplate: llama3\n"
+    files = {
+        "trained.yaml": f"{asked}do_train: true\n",
+        "predicted.yaml": f"{asked}do_predict: true\npredict_with_generate: true\n",
+        "run.sh": "llamafactory-cli train trained.yaml\nllamafactory-cli train predicted.yaml\n",
+    }
+    report, _ = moved(tmp_path, all_rules(), files)
+    assert [(each.title.split()[-1], each.state) for each in report.moves if each.is_left] == [
+        ("trained.yaml", MoveState.LEFT)
+    ]
+    assert [place.message for each in report.moves for place in each.why] == [
+        "nothing given is fp32 (the default): nothing switches mixed precision on for this run"
+    ]

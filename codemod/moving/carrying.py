@@ -22,6 +22,7 @@ from ..trainers.reading.documented import DOCUMENTED
 from ..trainers.reading.followed import BY_MACHINE, regimes_given
 from ..trainers.reading.left_open import ELSEWHERE
 from ..trainers.reading.region_switches import ENABLED
+from ..trainers.reading.run_regimes import NOTHING
 from ..trainers.reading.stated_apex import FLOAT16_ALONE
 from ..trainers.reading.stated_casts import PARTS
 from ..trainers.writing.transactions import STAYS
@@ -320,7 +321,7 @@ def _reason(item: Declaration) -> str:
     if _is_not_followed(item):
         return NOT_FOLLOWED
     if item.regime == FP32:
-        return OFF
+        return OFF if item.key != NOTHING else NOT_ON
     return NO_REGION if item.role == "scaler" else BY_HAND
 
 

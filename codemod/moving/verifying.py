@@ -24,7 +24,7 @@ from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.run_code import is_used
 from ..trainers.reading.run_files import is_built_config, modules_imported_by_name
 from ..trainers.reading.stated_casts import NOT_TRAINED
-from ..trainers.writing.moves import computes_on_cpu
+from ..trainers.writing.moves import stands_aside
 from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, is_left_open, may_stay_open, off_target
 from .float16_weights import float16_weights
@@ -276,11 +276,11 @@ def _likeness(finding: Finding) -> tuple[str, str]:
 
 
 def _is_apart(project: Project, run: RunReport) -> bool:
-    """Whether a run trains nothing, or its trainers all compute on a CPU."""
+    """Whether a run trains nothing, or its trainers all compute on a CPU or were asked for something else."""
     read = run_of(project, run)
     scopes = [member.scope for member in read.members] if read is not None else []
-    leading = [scope for scope in scopes if any(item.key.means for item in scope.settings)]
-    return not run.trains or (bool(leading) and all(computes_on_cpu(project, scope) for scope in leading))
+    leading = [scope for scope in scopes if any(item.key.means for item in scope.settings)] or scopes
+    return not run.trains or (bool(leading) and all(stands_aside(project, scope) for scope in leading))
 
 
 def modules_of_run(project: Project, run: RunReport) -> tuple[str, ...]:

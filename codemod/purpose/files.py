@@ -14,6 +14,7 @@ from .words import (
     LOGS,
     NOT_TRAINING,
     NUMBERED,
+    RESULTS,
     RETIRED_WORDS,
     REWRITES,
     TEST_NAMES,
@@ -68,6 +69,8 @@ def is_record(path: str) -> bool:
         return True
     words = {word for folder in folders for word in words_of(folder)}
     if not LOGS.isdisjoint(words) and any(re.fullmatch(NUMBERED, folder) for folder in folders):
+        return True
+    if not RESULTS.isdisjoint(words) and ending == "json" and stem in ("config", *WRITTEN_NAMES):
         return True
     is_beside = not CHECKPOINTS.isdisjoint(words)
     return stem == "trainer_state" or (is_beside and stem in WRITTEN_NAMES)

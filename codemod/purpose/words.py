@@ -122,4 +122,6 @@ NUMBERED = r"version_\d+|\d{4}-\d{2}-\d{2}(?:[_-]\d{2}-\d{2}-\d{2})?"
 LOGS = frozenset({"logs", "log", "outputs", "multirun"})
 WRITTEN_NAMES = frozenset({"args", "hparams", "train_args", "training_args", "trainer_state"})
 """What runs name what they save of their settings beside checkpoints."""
+RESULTS = frozenset({"output", "outputs", "result", "results"})
+"""Words of folders in which a program's ``config.json`` tells what it ran with: people write theirs elsewhere."""
 CHECKPOINTS = frozenset({"checkpoint", "checkpoints", "ckpt", "ckpts"})

@@ -185,8 +185,8 @@ class Framework:
     packages: tuple[str, ...] = ()
     """Its distributions, whose pinned versions decide spellings."""
     sources: tuple[str, ...] = ()
-    on_cpu: tuple[Condition, ...] = ()
-    """Any of these: the place computes on a CPU, and no move concerns it."""
+    aside: tuple[Condition, ...] = ()
+    """Any of these: the place computes on a CPU, or trains nothing, and no move concerns it."""
     parsed_by_scripts: bool = False
     """Whether its files and flags are the fields of classes, of which the user's own scripts make a parser."""
     since_by_pins: bool = False

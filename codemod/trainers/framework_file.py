@@ -35,7 +35,7 @@ TOP_LEVEL_EXTRAS = (
     *("default_since", "default_unless"),
     "packages",
     "sources",
-    "on_cpu",
+    "aside",
     *("parsed_by_scripts", "scales_loss", "since_by_pins", "notes"),
 )
 _COMPARED = re.compile(r"(any |all )?(\S+) (==|!=|is) (.+)")
@@ -107,7 +107,7 @@ class _Reader:
             default_unless=self._texts(top.get("default_unless"), "default_unless"),
             packages=self._texts(top.get("packages"), "packages"),
             sources=self._texts(top.get("sources"), "sources"),
-            on_cpu=self._conditions(top.get("on_cpu"), "on_cpu"),
+            aside=self._conditions(top.get("aside"), "aside"),
             parsed_by_scripts=self._truth(top.get("parsed_by_scripts"), "parsed_by_scripts"),
             scales_loss=self._truth(top.get("scales_loss", True), "scales_loss"),
             since_by_pins=self._truth(top.get("since_by_pins"), "since_by_pins"),
@@ -250,8 +250,8 @@ class _Reader:
                 self._check_condition(condition, names, f"contradictions.{item.id}")
             for _, actions in item.patches:
                 self._check_actions(actions, names, f"contradictions.{item.id}")
-        for condition in framework.on_cpu:
-            self._check_condition(condition, names, "on_cpu")
+        for condition in framework.aside:
+            self._check_condition(condition, names, "aside")
         for target, actions in framework.targets:
             self._check_actions(actions, names, f"targets.{target}")
 

@@ -29,6 +29,8 @@ MAX_FILES = 3
 """Files that are named of those between which a run goes through."""
 UNSET = ("None", "null")
 OFF = ("false", "no", "off", "float32", "fp32", "float64", "32")
+NOTHING = "nothing given"
+"""The key of what a trainer does where nobody says anything."""
 
 
 def regime_of_code(items: Sequence[Declaration]) -> str:
@@ -151,12 +153,12 @@ def by_default(run: Run) -> Iterator[RunEntry]:
     for member in run.members if winner is None else ():
         scope = member.scope
         if scope.is_left_open and not scope.regimes and scope.is_decided:
-            place = (scope.path, scope.span, scope.framework.id, "nothing given", "compute")
+            place = (scope.path, scope.span, scope.framework.id, NOTHING, "compute")
             yield RunEntry(Declaration(*place, ELSEWHERE), member.link, "", "")
     regime = winner.regime if winner is not None and not winner.handed else None
     if winner is not None and regime is not None and winner.scope.regimes == {regime: None}:
         scope, value = winner.scope, f"{regime} (the default)"
-        place = (scope.path, scope.span, scope.framework.id, "nothing given", "compute")
+        place = (scope.path, scope.span, scope.framework.id, NOTHING, "compute")
         yield RunEntry(Declaration(*place, value, regime), winner.link, "wins")
 
 

@@ -134,14 +134,14 @@ def _all_moves(project: Project, target: str) -> Iterator[tuple[Scope, Move]]:
                     yield scope, Move(source.path, source.span, said, effect, (edit,), where, UNREAD, beside=True)
 
 
-def computes_on_cpu(project: Project, scope: Scope) -> bool:
-    """Whether the table says that a place computes on a CPU, which a move leaves as it is."""
-    return any(holds(project, scope, condition) is True for condition in scope.framework.on_cpu)
+def stands_aside(project: Project, scope: Scope) -> bool:
+    """Whether the table says that a place computes on a CPU or trains nothing, which a move leaves as it is."""
+    return any(holds(project, scope, condition) is True for condition in scope.framework.aside)
 
 
 def _is_idle(project: Project, scope: Scope) -> bool:
     """Whether a place serves no training, or none on an accelerator, or is a branch of the code."""
-    if computes_on_cpu(project, scope):
+    if stands_aside(project, scope):
         return True
     if scope.kind == "call":
         is_branch = is_picked_by_word(project, scope) or is_chosen_by_switches(project, scope)
