@@ -43,14 +43,19 @@ def is_of_own_program(project: Project, path: str, framework: Framework) -> bool
     """
     if not framework.recognize.generic:
         return False
-    modules = [*modules_at(project, sorted(loaders_of(project, path)))]
-    if not modules:
+    if not loaders_of(project, path):
         return bool(training_modules(project)) and not project.memo(_is_named_anywhere, framework.packages)
+    return is_loaded_without_trainer(project, path)
+
+
+def is_loaded_without_trainer(project: Project, path: str) -> bool:
+    """Whether programs are seen to load a file, and none of them imports anything that may hand it to a trainer."""
+    modules = [*modules_at(project, sorted(loaders_of(project, path)))]
     behind = reached_from(project, modules, MAX_MODULES)
     imported = {name.partition(".")[0] for module in behind for name in imported_names(module)}
     packages = {_root(name) for item in project.frameworks for name in item.packages} - {"torch"}
     uses = any(root.lower().startswith(name) for root in imported for name in packages)
-    return not uses and imported.isdisjoint(DYNAMIC)
+    return bool(modules) and not uses and imported.isdisjoint(DYNAMIC)
 
 
 def _is_named_anywhere(project: Project, packages: tuple[str, ...]) -> bool:

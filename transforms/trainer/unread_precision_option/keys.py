@@ -12,7 +12,7 @@ from ....codemod.python.names import ModuleNames, modules_at
 from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.configs import Entry, config_files
-from ....codemod.trainers.reading.loaded_files import is_of_own_program, loaders_of
+from ....codemod.trainers.reading.loaded_files import is_loaded_without_trainer, loaders_of
 from .options import MAX_MODULES
 from .scaler_alone import imports_only_known
 from .words import WORDS, is_asked, is_on_anyway, names_precision
@@ -24,7 +24,7 @@ def unread_keys(project: Project) -> Iterator[Draft]:
     """``train: {fp16: true}`` where the program that loads the file has no ``fp16`` in its code."""
     for config in config_files(project, WORDS, KINDS):
         path = config.document.path
-        if config.is_data or not project.is_checked(path) or not is_of_own_program(project, path):
+        if config.is_data or not project.is_checked(path) or not is_loaded_without_trainer(project, path):
             continue
         program = _program(project, path)
         for entry in config.text.entries if program else ():
