@@ -6,6 +6,7 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ..python.arguments import hides_arguments
 from ..python.callers import callers_of
 from ..python.enumerations import Member, enumeration_of, equals_its_value, member_named, members_of
 from ..python.functions import called_function, class_of
@@ -65,6 +66,26 @@ def is_seen_to_come_out(project: Project, module: ModuleNames, test: ast.expr, h
     return _comes_out(
         test, holds, lambda node: tuple(item for item in _values(project, module, node) if item is not CUT)
     )
+
+
+def runs_with(project: Project, module: ModuleNames, node: ast.AST, made: tuple[ModuleNames, ast.Call]) -> bool:
+    """Whether the tests around a place in a constructor can come out so that a call of the class runs it."""
+    there, call = made
+    target = called_function(project, there, call)
+    passed = target.arguments(call) if target is not None else {}
+    if target is None or hides_arguments(call):
+        return True
+    defaults = defaults_in(target.node.args)
+
+    def values(asked: ast.expr) -> tuple[Answer, ...]:
+        bindings = module.bindings_of(asked) if isinstance(asked, ast.Name) else []
+        if not isinstance(asked, ast.Name) or [item.kind for item in bindings] != ["parameter"]:
+            return _values(project, module, asked)
+        if asked.id in passed:
+            return _values(project, there, passed[asked.id])
+        return _values(project, module, defaults[asked.id]) if asked.id in defaults else (OPEN,)
+
+    return all(_comes_out(guard.test, guard.holds, values) for guard in guards(module, node))
 
 
 def can_hold(project: Project, module: ModuleNames, item: Given) -> bool:

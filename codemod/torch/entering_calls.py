@@ -21,13 +21,13 @@ def sites_of(project: Project, module: ModuleNames, function: FunctionNode) -> I
     if function.name in ("forward", "__call__") and owner is not None and isinstance(owner.node, ast.ClassDef):
         own = module.calls_by_name.get("self", ())
         yield from ((module, call) for call in own if module.scope_of(call).enclosing_class is owner)
-        for other, birth in _births(project, owner.node):
+        for other, birth in births_of(project, owner.node):
             yield from calls_of_object(project, other, birth)
         return
     yield from ((site.module, site.call) for site in callers_of(project, module, function).sites)
 
 
-def _births(project: Project, owner: ast.ClassDef) -> Iterator[tuple[ModuleNames, ast.Call]]:
+def births_of(project: Project, owner: ast.ClassDef) -> Iterator[tuple[ModuleNames, ast.Call]]:
     """The calls that make an object of the class."""
     count = 0
     for other in modules_with(project, (f"{owner.name}(",)):

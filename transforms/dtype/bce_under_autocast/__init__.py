@@ -37,11 +37,15 @@ from collections.abc import Iterator
 from ....codemod.model import Finding, Rule
 from ....codemod.purpose.entered import Inside, way_inside
 from ....codemod.purpose.files import is_test
+from ....codemod.purpose.outcomes import runs_with
 from ....codemod.purpose.proved_reach import can_run, is_reached
 from ....codemod.purpose.runs import can_be_open
-from ....codemod.python.paths import guard_facts, tries
+from ....codemod.python.names import ModuleNames
+from ....codemod.python.paths import guard_facts, guards, tries
 from ....codemod.python.seen import raised_at
 from ....codemod.source.project import Project
+from ....codemod.torch.entering_calls import births_of
+from ....codemod.torch.object_calls import calls_of_object
 from .bce_calls import BceCall, bce_calls
 from .bce_fixes import fixes_of
 
@@ -51,7 +55,7 @@ def check(project: Project) -> Iterator[Finding]:
         path = found.module.document.path
         if is_test(path) or not project.is_checked(path) or _is_spared(found):
             continue
-        inside = way_inside(project, found.module, found.call)
+        inside = _way_inside(project, found)
         seen = raised_at(project, found.module, found.call, "are unsafe to autocast")
         if seen is not None:
             yield _finding(project, found, inside or Inside(None, (seen,), False))
@@ -62,6 +66,30 @@ def check(project: Project) -> Iterator[Finding]:
             continue  # no configuration asks for this criterion
         if inside.region is None or can_be_open(project, inside.region):
             yield _finding(project, found, inside)
+
+
+def _way_inside(project: Project, found: BceCall) -> Inside | None:
+    """How the call comes to run under autocast; of a criterion that constructors may make, by an object that has it."""
+    owner, born = found.module.scope_of(found.call).enclosing_class, found.birth
+    of_object = born is not None and born[0] is found.module and owner is not None
+    function = found.module.scope_of(found.call).function.node
+    inside = way_inside(project, found.module, found.call)
+    if not of_object or inside is None or inside.direct or getattr(function, "name", "") != "forward":
+        return inside
+    if born is None or owner is None or not isinstance(owner.node, ast.ClassDef) or not _is_constructed(*born):
+        return inside
+    for other, made in births_of(project, owner.node):
+        for site in calls_of_object(project, other, made) if runs_with(project, *born, (other, made)) else ():
+            way = way_inside(project, *site)
+            if way is not None:
+                place = site[0].place(site[1], f"{owner.node.name} is called here")
+                return Inside(way.region, (*way.places, place), False)
+    return None
+
+
+def _is_constructed(module: ModuleNames, birth: ast.expr) -> bool:
+    """Whether a constructor makes the criterion in a branch."""
+    return getattr(module.scope_of(birth).function.node, "name", "") == "__init__" and bool(guards(module, birth))
 
 
 def _is_spared(found: BceCall) -> bool:
