@@ -359,3 +359,26 @@ def test_a_cast_behind_a_switch_that_is_given_is_accounted_for(given: str, held:
     files = {"train.py": code, "bank.py": BANK, "requirements.txt": PINS}
     report, _ = moved(tmp_path, all_rules(), files)
     assert bool(report.changes) is not held
+
+
+LOOKS_ALIKE = "trainer:\n  max_epochs: 3\n  accelerator: gpu\n  devices: 2\n  precision: 16-mixed\n"
+ENGINE = "import sys\n\nimport yaml\nfrom lightning.fabric import Fabric\n\nimport engine\n\nengine.start(yaml.safe_load(open(sys.argv[1])))\n"
+OWN_TRAINER = """
+    import sys
+
+    import yaml
+    from lightning.pytorch import Trainer
+
+    from net import Net
+
+    cfg = yaml.safe_load(open(sys.argv[1]))
+    Trainer(**cfg["trainer"]).fit(Net())
+"""
+NET = "from lightning.pytorch import LightningModule\n\n\nclass Net(LightningModule):\n    pass\n"
+
+
+@pytest.mark.parametrize(("code", "moves"), [(ENGINE, False), (OWN_TRAINER, True)])
+def test_a_file_that_only_looks_like_a_trainers_needs_leave(code: str, moves: bool, tmp_path: Path) -> None:
+    files = {"train.py": code, "net.py": NET, "settings.yaml": LOOKS_ALIKE, "run.sh": "python train.py settings.yaml\n"}
+    report, _ = moved(tmp_path, all_rules(), {**files, "requirements.txt": "torch>=2.4\nlightning>=2.2\n"})
+    assert [change.path for change in report.changes] == ["settings.yaml"] * moves

@@ -19,12 +19,13 @@ from .command_options import declared_options
 from .declarations import scopes_of
 from .hydra_picks import may_be_composed
 from .loaded_files import is_only_composed, loaders_of
+from .named_classes import CLASS_KEYS
 from .parsed_files import interfaces_reading
 from .program_files import VARIABLE, words_of_script
 from .recognition import is_file_named, runs_program
 from .run_members import Run
 from .runs import LAUNCHERS_OWN, UNNAMED, all_runs_of, runs_of, runs_with
-from .scopes import Scope
+from .scopes import Scope, TextOrigin
 from .shown_lines import instructed_files
 
 PARSERS = ("HfArgumentParser", "TrlParser", "LightningCLI", "add_config_arguments", "add_argparse_args")
@@ -60,6 +61,25 @@ def _is_loaded(project: Project, path: str) -> bool:
     """Whether code loads a file, or a launch line passes it on; of what Hydra could compose, what somebody may pick."""
     is_seen = bool(loaders_of(project, path))
     return is_seen and (not is_only_composed(project, path) or may_be_composed(project, path))
+
+
+def is_left_to_others(project: Project, scope: Scope) -> bool:
+    """Whether a program of the project is given a file, and no code of it is seen to use the trainer that it looks like.
+
+    What reads it there, a package of somebody or an engine of theirs, may take other words.
+    """
+    if scope.kind != "file" or not scope.framework.recognize.calls or scope.framework.id in LAUNCHERS_OWN:
+        return False
+    entries = scope.origin.config.text.entries if isinstance(scope.origin, TextOrigin) else ()
+    is_parsed = any(item.frameworks for item in scope.readers) or any(item.name in CLASS_KEYS for item in entries)
+    runs = [run for run in runs_with(project, scope) if run.modules]
+    return not is_parsed and any(not _uses_trainer(project, run) for run in runs)
+
+
+def _uses_trainer(project: Project, run: Run) -> bool:
+    modules = modules_at(project, run.modules)
+    made = any(name in module.calls_by_name for module in modules for name in (*PARSERS, "instantiate"))
+    return made or any(_extends_parser(item) for item in modules) or any(item.scope.call for item in run.members)
 
 
 def looks_alike_only(project: Project, scope: Scope) -> bool:

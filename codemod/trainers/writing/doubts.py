@@ -27,7 +27,7 @@ from ..reading.chosen_alternatives import is_unnamed
 from ..reading.configs import config_files
 from ..reading.declarations import scopes_of
 from ..reading.handed import handed_to
-from ..reading.known_readers import HANDED_FILES, reader_is_known
+from ..reading.known_readers import HANDED_FILES, is_left_to_others, reader_is_known
 from ..reading.named_classes import CLASS_KEYS
 from ..reading.program_files import file_named, files_matching, script_of, words_of_script
 from ..reading.recognition import plain_flag
@@ -67,6 +67,8 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
     """The first reason; empty where the runs that read the place are known."""
     if not reader_is_known(project, scope):
         return f"nothing here is known to read {_what(scope)}"
+    if is_left_to_others(project, scope):
+        return f"no code here is seen to give {scope.path} to {scope.framework.title}"
     if _is_made_for_nobody(project, scope):
         return "nothing here is seen to use it"
     if target == "fp16-mixed" and _has_regions_without_steps(project, scope):
