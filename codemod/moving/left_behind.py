@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterator
 
 from ..model import Place, Span
@@ -124,6 +125,14 @@ def idle_scalers(after: Project, target: Target) -> Iterator[Place]:
         for scaler, place, is_on in _around_bf16(after):
             if is_on is not False and not any(scaled_clips(after, scaler)):
                 yield place
+
+
+def clipped_scaled(project: Project) -> set[tuple[str, str]]:
+    """The clips that work on scaled gradients, as code says them: of scalers that are on, whatever computes there."""
+    on = (item for item in scalers(project) if item.is_used and not item.switched_off)
+    on = (item for item in on if regime_of(project, item).active is True)
+    clips = (clip for item in on for clip in scaled_clips(project, item))
+    return {(clip.module.document.path, ast.unparse(clip.call)) for clip in clips}
 
 
 def doubtful_scalers(after: Project, pair: Pair) -> Iterator[Place]:

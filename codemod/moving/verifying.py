@@ -29,7 +29,7 @@ from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, is_left_open, may_stay_open, off_target
 from .float16_weights import float16_weights
 from .handed_on import loads_from, written_by
-from .left_behind import idle_scalers, left_behind, scalers_left_on
+from .left_behind import clipped_scaled, idle_scalers, left_behind, scalers_left_on
 from .new_values import misses
 from .pairs import Pair, at_default, pairs_of
 from .scaler_reads import old_switches, scaler_reads
@@ -41,6 +41,8 @@ OVERFLOWS = "PF604"
 """The rule about models that are known to overflow in float16: it may well run, so somebody has to want it."""
 CONTRADICTIONS = ("PF1", "PF2", "PF302", "PF4", "PF5", OVERFLOWS)
 """Beginnings of the codes of rules about places that do not go together or raise; a move must bring none of them."""
+CLIPPED = "PF103"
+"""The rule about gradients that are clipped while they are scaled; under bfloat16 another one speaks of the scaler."""
 MINOR = ("PF106",)
 """Rules about what only a later restart notices: they tell of it, and the move is right all the same."""
 CARRIED_OUT = ("compute", "weights", "cast")
@@ -85,11 +87,21 @@ def verdicts(
     raised = [item for item in _contradictions(after, report.remaining, report, rules) if new[_likeness(item)] > 0]
     idle = {(place.path, place.span) for place in idle_scalers(after, report.target)} if raised else ()
     raised = [item for item in raised if item.code not in MINOR and (item.path, item.span) not in idle]
+    raised = [item for item in raised if item.code != CLIPPED or not _is_clipped_before(project, after, item)]
     stated = weighed_ledger(project)
     runs = pairs_of(stated, weighed_ledger(after) if after is not project else stated)
     runs = [at_default(after, pair) for pair in runs] if after is not project else runs
     judged = [_judged(project, after, pair, report, raised, options) for pair in runs]
     return [*_with_handed_on(project, judged, options)]
+
+
+def _is_clipped_before(project: Project, after: Project, finding: Finding) -> bool:
+    """Whether a clip works on scaled gradients today, too: of a scaler that is on around steps in bfloat16."""
+    told = project.fact(clipped_scaled)
+    calls = ((each, call) for each in modules_at(after, [finding.path]) for call in each.of_type(ast.Call))
+    return any(
+        (finding.path, ast.unparse(call)) in told for each, call in calls if each.document.span(call) == finding.span
+    )
 
 
 def _with_handed_on(project: Project, judged: Sequence[Verdict], options: Options) -> Iterator[Verdict]:
