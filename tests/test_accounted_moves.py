@@ -382,3 +382,32 @@ def test_a_file_that_only_looks_like_a_trainers_needs_leave(code: str, moves: bo
     files = {"train.py": code, "net.py": NET, "settings.yaml": LOOKS_ALIKE, "run.sh": "python train.py settings.yaml\n"}
     report, _ = moved(tmp_path, all_rules(), {**files, "requirements.txt": "torch>=2.4\nlightning>=2.2\n"})
     assert [change.path for change in report.changes] == ["settings.yaml"] * moves
+
+
+TURNED = """
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+    from LIBRARY import FUNCTION
+
+    def turned(x, cos, sin):
+        return x * cos + FUNCTION(x) * sin
+
+    model = AutoModelForCausalLM.from_pretrained("gpt2")
+    model.apply_turn = turned
+    Trainer(model, TrainingArguments("out", bf16=True)).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("library", "function", "is_moved"),
+    [
+        ("transformers.models.llama.modeling_llama", "rotate_half", True),
+        ("flash_attn.layers.rotary", "rotate_half", True),
+        ("apex.fp16_utils", "network_to_half", False),
+        ("kit", "rotate_half_bf16", False),
+        ("kit", "half", False),
+    ],
+)
+def test_half_of_a_tensor_is_no_precision(library: str, function: str, is_moved: bool, tmp_path: Path) -> None:
+    code = TURNED.replace("LIBRARY", library).replace("FUNCTION", function)
+    _, runs = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": PINS}, "fp16-mixed")
+    assert runs["train.py"].state is (MoveState.MOVED if is_moved else MoveState.WITHDRAWN)

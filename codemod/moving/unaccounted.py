@@ -48,6 +48,7 @@ from ..trainers.reading.setting_reads import names_read
 from ..trainers.reading.stated_words import (
     ABLE,
     OTHER_WORDS,
+    TURNING,
     dtype_of,
     named_attribute,
     speaks,
@@ -219,6 +220,7 @@ def _is_source(project: Project, module: ModuleNames, node: ast.expr, wanted: Co
         return False
     name = last_name(node)
     parts = parts_of(name)
+    parts = parts if parts.isdisjoint(TURNING) else parts - {"half"}
     if parts.isdisjoint(SWITCHING) or isinstance(module.parents.get(node), ast.Attribute):
         return False
     call = module.parents.get(node) if _is_called(module, node) else None

@@ -14,6 +14,8 @@ NAMING = frozenset({"dtype", "dtypes", "precision"})
 """Words of names whose value names a dtype."""
 BESIDE_HALF = frozenset({"use", "is", "no", "with", "to", "in", "as", "run", "do", "enable", "cast", "model", "train"})
 """Words beside which ``half`` is a dtype: ``use_half``, ``model_half``; in ``limit_left_half`` it is a part."""
+TURNING = frozenset({"rotate", "swap", "split", "flip"})
+"""Words beside which ``half`` is a part of a tensor: ``rotate_half`` of rotary embeddings keeps the dtype."""
 ABLE = frozenset({"has", "supports", "support", "supported", "available", "capable", "can"})
 """Words of names that tell what a device or a library can do, not what is asked of it."""
 OTHER_WORDS = frozenset({"no", "O0", "O1", "O2", "O3"})
