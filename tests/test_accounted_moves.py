@@ -411,3 +411,44 @@ def test_half_of_a_tensor_is_no_precision(library: str, function: str, is_moved:
     code = TURNED.replace("LIBRARY", library).replace("FUNCTION", function)
     _, runs = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": PINS}, "fp16-mixed")
     assert runs["train.py"].state is (MoveState.MOVED if is_moved else MoveState.WITHDRAWN)
+
+
+PREPARED = """
+    import torch
+    from accelerate import Accelerator
+    from accelerate.utils import AutocastKwargs
+
+    accelerator = Accelerator(HANDLERS)
+    model = torch.nn.Linear(8, 8)
+    model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+    for number, inputs in enumerate(torch.ones(4, 4, 8)):
+        with accelerator.autocast(GIVEN):
+            loss = model(inputs).sum()
+        accelerator.backward(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("handlers", "given", "is_moved"),
+    [
+        ("", "", True),
+        ("", "autocast_handler=AutocastKwargs(enabled=number < 2)", True),
+        ("", "AutocastKwargs(enabled=False)", True),
+        ("kwargs_handlers=[AutocastKwargs(enabled=False)]", "", False),
+        ("", "KINDS[number]", False),
+    ],
+)
+@pytest.mark.parametrize("target", ["fp32", "fp16-mixed"])
+def test_a_handler_can_only_leave_a_region_of_accelerate_out(
+    handlers: str, given: str, target: str, is_moved: bool, tmp_path: Path
+) -> None:
+    code = PREPARED.replace("HANDLERS", handlers).replace("GIVEN", given)
+    files = {
+        "train.py": code,
+        "run.sh": "accelerate launch --mixed_precision bf16 train.py\n",
+        "requirements.txt": PINS,
+    }
+    report, _ = moved(tmp_path, all_rules(), files, target)
+    assert bool(report.changes) is is_moved

@@ -13,6 +13,7 @@ from precfix.transforms.frameworks import load_frameworks
 
 from .fixture_cases import all_rules
 from .project_tree import open_tree, write_tree
+from .test_accounted_moves import BY_ACCELERATE
 from .test_cli import precfix
 from .test_moving import REQUIRED, moved, paths_changed
 
@@ -301,3 +302,24 @@ def test_what_nothing_imports_moves_with_leave_beside_programs(
     assert paths_changed(report) == ({"plain.py"} if is_moved else set()), runs
     report, _ = moved(tmp_path / "leave", all_rules(), files, "fp32", unsafe=True)
     assert paths_changed(report) == {"plain.py"}
+
+
+@pytest.mark.parametrize(
+    ("line", "is_moved"),
+    [
+        ("accelerate launch --mixed_precision fp16 train.py", True),
+        ('accelerate launch --mixed_precision fp16 train.py "$@"', True),
+        ("PROGRAM=train.py\naccelerate launch --mixed_precision fp16 $PROGRAM", True),
+        ('accelerate launch --mixed_precision fp16 "$@"', False),
+        ("accelerate launch --mixed_precision fp16 $1 --steps 3", False),
+        ('START="accelerate launch --mixed_precision fp16"\neval $START "$1"', False),
+        ("accelerate launch --config_file a.yaml $1", False),
+    ],
+)
+def test_a_line_that_starts_whichever_program_it_is_given_needs_leave(
+    line: str, is_moved: bool, tmp_path: Path
+) -> None:
+    answers = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: fp16\n"
+    files = {"train.py": BY_ACCELERATE, "run.sh": f"{line}\n", "a.yaml": answers if "a.yaml" in line else ""}
+    report, _ = moved(tmp_path, all_rules(), files, "fp32")
+    assert bool(report.changes) is is_moved

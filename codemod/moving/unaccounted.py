@@ -238,7 +238,15 @@ def _is_called(module: ModuleNames, node: ast.expr) -> bool:
 
 def _is_plainly_called(module: ModuleNames, node: ast.expr) -> bool:
     call = module.parents.get(node)
-    return isinstance(call, ast.Call) and call.func is node and not (call.args or call.keywords)
+    given = [*call.args, *(item.value for item in call.keywords)] if isinstance(call, ast.Call) else []
+    handlers = (isinstance(item, ast.Call) and _is_handler(module, item.func) for item in given)
+    return isinstance(call, ast.Call) and call.func is node and all(handlers)
+
+
+def _is_handler(module: ModuleNames, node: ast.expr) -> bool:
+    """accelerate's ``AutocastKwargs``, which can only leave a region out that the trainer's own setting opens."""
+    name = module.qualified(node) or ""
+    return name.startswith("accelerate.") and name.endswith(".AutocastKwargs")
 
 
 def _is_of_others(project: Project, module: ModuleNames, node: ast.expr, name: str) -> bool:
@@ -248,6 +256,9 @@ def _is_of_others(project: Project, module: ModuleNames, node: ast.expr, name: s
     """
     if isinstance(node, ast.Attribute) and name in OWN_METHODS and _is_plainly_called(module, node):
         return (module.qualified(node) or "").startswith("torch.")
+    call = next((item for item in module.ancestors(node) if isinstance(item, ast.Call) and item.func is not node), None)
+    if _is_handler(module, node) and call is not None and _is_plainly_called(module, call.func):
+        return last_name(call.func) not in OWN_METHODS
     if module.qualified(node) is not None:
         return definition_of(project, module, node) is None
     return isinstance(node, ast.Attribute) and _is_called(module, node) and not _is_defined(project, name)

@@ -78,6 +78,8 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
     script = script_of(project, scope.path, scope.command.script) if scope.command is not None else None
     if script is not None and next(iter(project.python_documents_at([script])), None) is None:
         return f"{script}, which the line starts, cannot be read"
+    for place in _of_any_program(project, scope):
+        return f"which program {place} starts is not known, and it may state another precision"
     for name in _missing(project, scope, scope.command) if scope.command is not None else ():
         return f"{name}, which the line names, is not seen here and may state another precision"
     for name in _named_by_variables(project, scope):
@@ -199,6 +201,15 @@ def _loaded_in_few_bits(project: Project, scope: Scope) -> str:
             if on and (IN_8_BITS in on or table.keys().isdisjoint((*LOAD_KEYS, COMPUTE_KEY, "quantization_config"))):
                 return on[0]
     return ""
+
+
+def _of_any_program(project: Project, scope: Scope) -> Iterator[str]:
+    """The launch lines of the runs that read a place whose program is an argument: ``accelerate launch "$@"``."""
+    for run in runs_with(project, scope):
+        command = run.command if not run.modules else None
+        is_unseen = scope.title in scope.framework.recognize.launchers and scope.command is command
+        if command is not None and (command.script.startswith("$") or (is_unseen and not command.script)):
+            yield f"{run.place.path}:{run.place.span.row}"
 
 
 def _named_by_variables(project: Project, scope: Scope) -> Iterator[str]:
