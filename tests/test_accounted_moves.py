@@ -362,7 +362,16 @@ def test_a_cast_behind_a_switch_that_is_given_is_accounted_for(given: str, held:
 
 
 LOOKS_ALIKE = "trainer:\n  max_epochs: 3\n  accelerator: gpu\n  devices: 2\n  precision: 16-mixed\n"
-ENGINE = "import sys\n\nimport yaml\nfrom lightning.fabric import Fabric\n\nimport engine\n\nengine.start(yaml.safe_load(open(sys.argv[1])))\n"
+ENGINE = """
+    import sys
+
+    import yaml
+    from lightning.fabric import Fabric
+
+    import engine
+
+    engine.start(yaml.safe_load(open(sys.argv[1])))
+"""
 OWN_TRAINER = """
     import sys
 

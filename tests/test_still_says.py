@@ -11,7 +11,7 @@ from precfix.codemod.report.move_table import move_lines
 
 from .fixture_cases import REPOSITORY, all_rules
 from .test_audited_runs import read
-from .test_moving import moved
+from .test_moving import moved, paths_changed
 
 STEP = """
     import torch
@@ -538,3 +538,36 @@ def test_a_run_that_is_left_is_searched_like_one_that_moves(tmp_path: Path, targ
     (left,) = (run for run in runs.values() if run.path == "train.py")
     assert left.state is MoveState.LEFT
     assert [f"{place.path}:{place.span.row}" for place in left.still] == told
+
+
+PREPARED = """
+    import torch
+    from accelerate import Accelerator
+
+    accelerator = Accelerator()
+    model = torch.nn.Linear(8, 8)
+    model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+    accelerator.backward(model(torch.ones(4, 8)).sum())
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "row"),
+    [
+        ('base = "A=1 accelerate launch --mixed_precision bf16 train.py --config "\nprint(base)', 1),
+        ('rate = 3\nstart = f"accelerate launch --mixed_precision=bf16 train.py --rate {rate}"', 2),
+        ('start = (\n    "accelerate launch "\n    "--mixed_precision bf16 train.py"\n)', 3),
+        ('def job():\n    """Sends this:\n\n    accelerate launch --mixed_precision bf16 train.py\n    """', 4),
+        ('start = "accelerate launch --mixed_precision bf16 other.py"', 0),
+        ('start = "accelerate launch --mixed_precision no train.py"', 0),
+        ('said = "train.py knows --mixed_precision bf16"', 0),
+    ],
+)
+def test_a_launch_line_in_a_string_is_told(code: str, row: int, tmp_path: Path) -> None:
+    files = {"train.py": PREPARED, "cluster.py": f"{code}\n", "requirements.txt": "torch>=2.4\naccelerate>=1.0\n"}
+    files["run.sh"] = "accelerate launch --mixed_precision=fp16 train.py\n"
+    report, runs = moved(tmp_path, all_rules(), files, "fp32")
+    assert paths_changed(report) == {"run.sh"}
+    told = [(place.path, place.span.row) for place in runs["run.sh"].still]
+    assert told == ([("cluster.py", row)] if row else [])

@@ -70,7 +70,7 @@ def shown_to_users(pair: Pair, target: Target) -> Iterator[Place]:
         is_on = target.regime == "fp32" and bool(item.condition) and truth_of(item.value) is not False
         if item.role == DOCUMENTED and (is_on or named_by(item) in other_halves(target)):
             option = item.key if item.value == "true" else f"{item.key} {item.value}"
-            where = "the head of this file" if item.path.endswith(CODE) else "a read-me"
+            where = "a text in this file" if item.path.endswith(CODE) else "a read-me"
             yield Place(item.path, item.span, f"{where} still starts the program with {option}")
 
 

@@ -1,4 +1,4 @@
-"""What read-mes start a run's program with, as declarations: users type it, and it decides nothing here."""
+"""What read-mes and strings start a program with, as declarations: users type it, and it decides nothing here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .launch_flags import truth_of
 from .program_files import script_of
 from .run_members import Run
 from .run_settings import is_switch
-from .shown_lines import Line, launch_lines_of, lines_of_head, shown_sources
+from .shown_lines import Line, launch_lines_of, lines_in_strings, lines_of_head, shown_sources
 from .stated_words import speaks
 
 DOCUMENTED = "documented"
@@ -43,6 +43,8 @@ def documented(project: Project, run: Run, items: Iterable[Declaration]) -> Iter
 
 def _halves(project: Project, run: Run, module: ModuleNames) -> Iterator[Declaration]:
     lines = (*project.memo(launch_lines_of, (module, (FileKind.TEXT,))), *lines_of_head(module))
+    known = {(line.path, line.start) for line in lines}
+    lines += tuple(line for line in project.memo(lines_in_strings, module) if (line.path, line.start) not in known)
     started = [line for line in lines if line.is_command and _starts(project, line, module)]
     for line in lines if started else ():
         for (word, start), (following, _) in pairwise([*line.words, ("", 0)]):

@@ -64,7 +64,7 @@ def _is_loaded(project: Project, path: str) -> bool:
 
 
 def is_left_to_others(project: Project, scope: Scope) -> bool:
-    """Whether a program of the project is given a file, and no code of it is seen to use the trainer that it looks like.
+    """Whether a program of the project is given a file, and none of its code is seen to use the trainer it looks like.
 
     What reads it there, a package of somebody or an engine of theirs, may take other words.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ from itertools import pairwise
 
 from ...formats.shell_launchers import starts_programs
 from ...model import Span
-from ...purpose.files import CONFIG_ENDINGS
-from ...python.names import ModuleNames
+from ...purpose.files import CONFIG_ENDINGS, is_test
+from ...python.names import ModuleNames, modules_with
 from ...source.documents import Document, FileKind
 from ...source.facts import fact
 from ...source.project import Project
@@ -29,6 +30,8 @@ COMMANDS = (*FILES, "--", "=", " -m ", "setenv ", "setx ", "ENV ")
 VERSION = ".0123456789"
 """What ends the name of an interpreter: ``python3.10``."""
 FENCE = "```"
+TRIPLE = ('"""', "'''")
+"""How a string of several lines begins."""
 MAX_WORDS = 400
 """Words of one line in which files are looked for."""
 AROUND = "`'\"()[]*,;:"
@@ -161,9 +164,29 @@ def lines_of_head(module: ModuleNames) -> Iterator[Line]:
         yield from _split(module.document, len("\n".join(module.document.text.split("\n")[:end])))
 
 
-def _split(document: Document, most: int | None = None) -> Iterator[Line]:
-    end = 0
-    for text in document.text[:most].replace("\\\r\n", "   ").replace("\\\n", "  ").split("\n"):
+def lines_in_strings(project: Project, module: ModuleNames) -> tuple[Line, ...]:
+    """The launch lines in strings of code that name the file of a program: what code prints, or sends to a cluster."""
+    others = modules_with(project, (posixpath.basename(module.path),), where=lambda path: not is_test(path))
+    return tuple(line for other in others for line in _in_strings(other))
+
+
+def _in_strings(module: ModuleNames) -> Iterator[Line]:
+    document = module.document
+    for node in (*module.of_type(ast.Constant), *module.of_type(ast.JoinedStr)):
+        is_text = isinstance(node, ast.JoinedStr) or isinstance(node.value, str)
+        if not is_text or document.kind is not FileKind.PYTHON or isinstance(module.parents.get(node), ast.JoinedStr):
+            continue
+        span = module.span(node)
+        start, end = document.offset(span.row, span.column), document.offset(span.end_row, span.end_column)
+        text = document.text[start:end]
+        if text.lstrip("rfbuRFBU").startswith(TRIPLE):
+            yield from _split(document, end, start)
+        elif any(mark in text for mark in COMMANDS):
+            yield Line(document, start, text.replace("\n", " "))
+
+
+def _split(document: Document, most: int | None = None, end: int = 0) -> Iterator[Line]:
+    for text in document.text[end:most].replace("\\\r\n", "   ").replace("\\\n", "  ").split("\n"):
         start, end = end, end + len(text) + 1
         if any(mark in text for mark in COMMANDS):
             yield Line(document, start, text)
