@@ -149,10 +149,11 @@ def holders(module: ModuleNames, nodes: Iterable[ast.AST]) -> set[Holder]:
     """The functions that hold some nodes; None for the statements of the module."""
     found: set[Holder] = set()
     for node in nodes:
-        scope = module.scope_of(node).function.node
-        if isinstance(scope, ast.Module) and isinstance(module.scope_of(node).node, ast.ClassDef):
+        scope = module.scope_of(node)
+        holder = scope.function.node
+        if isinstance(holder, ast.Module) and isinstance(scope.node, ast.ClassDef):
             continue  # in a class body or a signature, not in the statements of a script
-        found.add(scope if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef) else None)
+        found.add(holder if isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef) else None)
     return found
 
 

@@ -139,6 +139,8 @@ class Files(Remembering):
 
     def _parses(self, document: Document) -> bool:
         """Whether a document parses; what does not, and cells left out, are recorded."""
+        if document.path in self._parsed and document.parses and not self.looks.are_noted:
+            return True
         try:
             document.tree  # noqa: B018 - parsing is what is asked for
         except Unparsable as error:

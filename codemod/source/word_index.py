@@ -47,7 +47,7 @@ class WordIndex:
         """Those of some `plain` files whose text holds any of the words exactly as they are given."""
         return self._holding_any(among, words, exactly=True)
 
-    @property
+    @cached_property
     def plain(self) -> set[str]:
         """Python files whose text is their bytes in UTF-8: what `writing` says of others means nothing."""
         return self._vocabulary.plain
