@@ -194,6 +194,21 @@ def callers(number: int) -> dict[str, str]:
     return {"helpers.py": HEAD + helper, "use.py": HEAD + "from helpers import helper\n\n\n" + repeated(body, number)}
 
 
+def filled_lists(number: int) -> dict[str, str]:
+    """Lists that are filled and passed on, beside an optimizer whose parameters a list could hold."""
+    body = """
+    def gather@(batches):
+        found = []
+        for batch in batches:
+            found.append(batch)
+        return len(found)
+
+
+    """
+    made = "def made(model):\n    return torch.optim.SGD(model.half().parameters(), lr=0.1)\n\n\n"
+    return {"train.py": HEAD + made + repeated(body, number)}
+
+
 def angles(number: int) -> dict[str, str]:
     """Models that turn positions into angles, and steps that cast the positions that they pass."""
     body = """

@@ -32,6 +32,7 @@ SIZES: dict[Shape, tuple[int, int]] = {
     growth.scalers: (40, 500),
     growth.modules: (40, 500),
     growth.callers: (80, 1000),
+    growth.filled_lists: (150, 1000),
     growth.angles: (40, 500),
     growth.a_long_function: (80, 500),
     growth.plain_lines: (200, 1700),

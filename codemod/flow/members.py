@@ -14,5 +14,5 @@ def plainly(kind: E) -> E:
     Up to Python 3.11 each look at ``Kind.TENSOR`` goes through a method of the enumeration, and each hash through
     another one.
     """
-    kind.__hash__ = object.__hash__  # type: ignore[assignment, method-assign]
+    kind.__hash__ = object.__hash__  # type: ignore[method-assign]
     return cast(Any, type(kind.__name__, (), dict(kind.__members__)))  # type: ignore[no-any-return]
