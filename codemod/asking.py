@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .model import Finding, Rule
 from .proof.intent import as_intended
 from .purpose.given import acts
 from .source.flaws import flaw_of, said
+from .source.named_cells import in_cells
 from .source.project import Project
 
 
@@ -39,10 +40,23 @@ def _answer(rule: Rule, project: Project) -> RuleAnswer:
                 if flaw := flaw_of(finding, rule, project):
                     return RuleAnswer(tuple(found), f"the rule failed: {flaw}")
                 if project.is_checked(finding.path) and (not rule.needs_run or acts(project, finding)):
-                    found.append(as_intended(project, finding))
+                    found.append(_in_cells(project, as_intended(project, finding)))
     except (Exception, SystemExit) as error:  # the one boundary: a failing rule is reported, the others go on
         return RuleAnswer(tuple(found), f"the rule failed: {said(error)}{_where(error)}")
     return RuleAnswer(tuple(found))
+
+
+def _in_cells(project: Project, finding: Finding) -> Finding:
+    """A finding whose messages name places in notebooks as a reader sees them."""
+    texts = (finding.message, *(item.message for item in (*finding.evidence, *finding.fixes)))
+    if all(in_cells(project, text) == text for text in texts):
+        return finding
+    return replace(
+        finding,
+        message=in_cells(project, finding.message),
+        evidence=tuple(replace(each, message=in_cells(project, each.message)) for each in finding.evidence),
+        fixes=tuple(replace(each, message=in_cells(project, each.message)) for each in finding.fixes),
+    )
 
 
 def _where(error: BaseException) -> str:

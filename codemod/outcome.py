@@ -170,11 +170,17 @@ class Target:
     regime: str
     source: str
 
+    @classmethod
+    def declared(cls, regime: str) -> Target:
+        """What a project itself declares; ``unknown`` where that is not one regime."""
+        is_known = regime != "unknown"
+        return cls(regime, "declared by the project itself" if is_known else "the project declares no single precision")
+
     @property
     def said(self) -> str:
         """The target in words for people."""
         if self.regime == "unknown":
-            return "no target: the project declares no single precision"
+            return f"no target: {self.source}"
         return f"target {self.regime} ({self.source})"
 
 

@@ -5,11 +5,14 @@ With ``--plan`` also what a move would make of each run, carried out in memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..model import UsageError
-from ..outcome import Report, RunMove
+from ..outcome import Report, RunMove, RunReport
 from ..screening.selection import Selection
+from ..source.named_cells import in_cells
+from ..source.project import Project
 from .answering import looked_at
 from .commands import AuditRequest
 from .options import Format, TargetChoice
@@ -40,9 +43,14 @@ def run_audit(request: AuditRequest) -> int:
     report = opened.completed(replace(report, moves=_planned(opened, request)))
     looked_at(opened, request, report)
     ledger = weighed_ledger(project, report.findings)
-    places, ledger_parts = places_in(project), (ledger.runs, ledger.elsewhere)
+    places, ledger_parts = (
+        places_in(project),
+        tuple(_in_cells(project, runs) for runs in (ledger.runs, ledger.elsewhere)),
+    )
     if request.output_format is Format.JSON:
-        text = to_json(report, places, declarations=ledger.declarations, runs=ledger.runs, elsewhere=ledger.elsewhere)
+        text = to_json(
+            report, places, declarations=ledger.declarations, runs=ledger_parts[0], elsewhere=ledger_parts[1]
+        )
         write_bytes(text.encode(), request.output)
     elif request.output_format is Format.MARKDOWN:
         write_bytes(markdown_audit(*ledger_parts, report, replace(places, prefix="")).encode(), request.output)
@@ -50,6 +58,12 @@ def run_audit(request: AuditRequest) -> int:
         lines = show_audit(*ledger_parts, report, replace(places, prefix=""))
         show_lines(lines, request.output, request.color.wanted)
     return exit_code(report, any(run.is_left for run in report.moves), opened.named)
+
+
+def _in_cells(project: Project, runs: Sequence[RunReport]) -> tuple[RunReport, ...]:
+    """Runs whose notes name places in notebooks as a reader sees them."""
+    noted = ([replace(entry, note=in_cells(project, entry.note)) for entry in run.entries] for run in runs)
+    return tuple(replace(run, entries=tuple(entries)) for run, entries in zip(runs, noted, strict=True))
 
 
 def _check_combination(request: AuditRequest) -> None:

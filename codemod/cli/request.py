@@ -31,8 +31,6 @@ STDIN_NAME = "stdin.py"
 TARGET_RULE = "PF001"
 UPKEEP = ("PF301",)
 """Rules whose fixes keep code up to date and move no precision."""
-DECLARED = "declared by the project itself"
-"""Where the target comes from when nobody has named one."""
 
 
 @dataclass(slots=True)
@@ -255,7 +253,7 @@ def declared_target(project: Project, earlier: Rechecking | None = None) -> Targ
     """The regime the project itself declares."""
     from ...transforms.deferred import declared
 
-    return Target(declared(project) if earlier is None else earlier.regime(declared), DECLARED)
+    return Target.declared(declared(project) if earlier is None else earlier.regime(declared))
 
 
 def target_line(target: Target) -> str:

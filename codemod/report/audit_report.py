@@ -28,7 +28,7 @@ def show_audit(
     """Lines of the tables, then what contradicts, then what was read."""
     findings, target = report.findings, report.target
     for run in runs:
-        yield (printable(run.title), "place"), (f"  {printable(run.path)}:{run.row}", "note")
+        yield (printable(run.title), "place"), (f"  {places.at(run.path, run.row)}", "note")
         yield (("  runs ", "text"), (run.shown, "rule" if run.regime == "unknown" else "good"), (_roles(run), "note"))
         yield from _table([_cells(entry, places) for entry in run.entries])
         yield (("", "text"),)
@@ -60,7 +60,7 @@ def markdown_audit(runs: Sequence[RunReport], elsewhere: Sequence[RunReport], re
         lines += [
             f"## {escaped(run.title)}",
             "",
-            f"{code(f'{run.path}:{run.row}')} runs **{run.shown}**{_roles(run)}",
+            f"{code(places.at(run.path, run.row))} runs **{run.shown}**{_roles(run)}",
             "",
         ]
         lines += _rows(run, places)
