@@ -25,7 +25,12 @@ Evaluate = Callable[[ast.expr], Value]
 
 
 def decided(frame: Frame, test: ast.expr, evaluate: Evaluate) -> bool | None:
-    """What a condition is while a model is followed; None where that is not known, or runs differ."""
+    """What a condition is while a model is followed; None where that is not known, or runs differ.
+
+    One that is written out, ``if True:``, is known anywhere.
+    """
+    if isinstance(test, ast.Constant):
+        return bool(test.value)
     if frame.run is None:
         return None
     known = _by_values(frame, test, evaluate)
