@@ -16,7 +16,7 @@ from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 from ....codemod.torch.tables.operations import keeps_dtype, policy_of
-from ..custom_functions import CustomFunction, passes_of, reads_dtype
+from ..custom_functions import CustomFunction, applications, is_applied_under_autocast, passes_of, reads_dtype
 
 MAX_EVIDENCE = 20
 
@@ -42,9 +42,14 @@ def in_backward(project: Project, function: CustomFunction) -> Iterator[Mismatch
     """Every such product of one Function."""
     if not any(isinstance(node, ast.Call) and _may_write(node) for node in ast.walk(function.backward)):
         return
-    found = list(_mismatches(project, function))
+    found = list(_mismatches(project, function)) if _may_be_on(project, function) else []
     if found and (function.forward_amp is not None or runs_around(project, function.module, function.node)):
         yield from found
+
+
+def _may_be_on(project: Project, function: CustomFunction) -> bool:
+    """Whether not all that applies the Function switches autocast off, or casts what it passes, and so it is there."""
+    return not applications(project, function) or is_applied_under_autocast(project, function)
 
 
 def _mismatches(project: Project, function: CustomFunction) -> Iterator[Mismatch]:
