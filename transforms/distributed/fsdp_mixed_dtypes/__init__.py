@@ -39,7 +39,8 @@ of FSDP1.
 `reduce_dtype` or `buffer_dtype` float32, `param_dtype` float32 with 16-bit reduction, float16 parameters reduced in
 bfloat16; dtypes chosen at run time; a plain GradScaler with FSDP2, `NO_SHARD`, or beside a ShardedGradScaler for the
 sharded case; parts that an `auto_wrap_policy` may wrap apart, or that get a dtype again before the model is sharded;
-4-bit storage in projects without FSDP; policies in float32, or of a file in which any call is passed a policy.
+4-bit storage in projects without FSDP; policies in float32, or of a file in which any call is passed a policy; anything
+else of a policy that nothing passes on.
 """
 
 from __future__ import annotations

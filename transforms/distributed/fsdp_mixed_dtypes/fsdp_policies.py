@@ -34,6 +34,8 @@ WRAPPERS = {f"{owner}.FullyShardedDataParallel": 1 for owner in OWNERS_1} | {
     f"{owner}.fully_shard": 2 for owner in OWNERS_2
 }
 """What shards a model, with its version."""
+ARGUMENTS = {1: "mixed_precision", 2: "mp_policy"}
+POLICY_NAMES = (*ARGUMENTS.values(), "mixed_precision_policy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

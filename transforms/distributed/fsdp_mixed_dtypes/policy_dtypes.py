@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from ....codemod.model import Draft, Fix
 from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
-from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.targets import compute_dtype
-from ....codemod.python.arguments import argument, hides_arguments
+from ....codemod.python.arguments import argument
 from ....codemod.python.bindings import only_value
 from ....codemod.python.callers import callers_of
-from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, modules_with, resolve, string_of
+from ....codemod.python.names import ModuleNames, attribute_chain, modules_with, resolve, string_of
 from ....codemod.python.paths import function_of, guards
 from ....codemod.source.project import Project
 from ....codemod.torch.api import ACCELERATOR
@@ -25,13 +24,13 @@ from ....codemod.torch.autocast import (
     runs_without_gradients,
 )
 from ....codemod.torch.dtypes import BF16, HALVES, TORCH_DTYPES, Dtype, as_dtype
-from .fsdp_policies import Policy, policies, policy_of, wraps_in
+from .fsdp_policies import ARGUMENTS, Policy, policies, policy_of, wraps_in
+from .unused_policies import is_unused, passed_to_nobody
 
 ROLES = {"reduce_dtype": "gradients are reduced in", "buffer_dtype": "buffers are cast to"}
 FOREIGN = {1: "output_dtype", 2: "buffer_dtype"}
 """The argument that only the policy of the other version has."""
 CLASSES = {1: "MixedPrecision", 2: "MixedPrecisionPolicy"}
-ARGUMENTS = {1: "mixed_precision", 2: "mp_policy"}
 CHOICE_WORDS = ("16", "half", "dtype", "precision", "amp", "fsdp", "shard", "strategy", "distributed")
 CONSEQUENCES = {
     1: "it raises 'object has no attribute keep_low_precision_grads'",
@@ -39,9 +38,6 @@ CONSEQUENCES = {
 }
 PLUGIN = "FullyShardedDataParallelPlugin"
 PLUGINS = tuple(f"accelerate.{module}{PLUGIN}" for module in ("", "utils.", "utils.dataclasses."))
-POLICY_NAMES = (*ARGUMENTS.values(), "mixed_precision_policy")
-PLACE_OF_POLICY = 6
-"""How many arguments stand before the policy of FullyShardedDataParallel."""
 
 
 def policy_clashes(project: Project) -> Iterator[Draft]:
@@ -49,8 +45,8 @@ def policy_clashes(project: Project) -> Iterator[Draft]:
     for policy in policies(project):
         yield from _foreign_argument(project, policy)
         yield from _two_halves(project, policy)
-        yield from _against_autocast(project, policy)
-        yield from _passed_to_nobody(project, policy)
+        yield from () if is_unused(project, policy) else _against_autocast(project, policy)
+    yield from passed_to_nobody(project)
     for module in dict.fromkeys(policy.module for policy in policies(project)):
         yield from _wrong_class(project, module)
 
@@ -181,44 +177,6 @@ def _wrong_class(project: Project, module: ModuleNames) -> Iterator[Draft]:
             f"{name} takes a {CLASSES[version]}, not a {CLASSES[policy.version]}: {CONSEQUENCES[version]}",
             (policy.module.place(policy.call, "the policy is created here"),),
         )
-
-
-def _passed_to_nobody(project: Project, policy: Policy) -> Iterator[Draft]:
-    """A policy under a name that nothing reads, beside wrappers that get none: the model is sharded as it is."""
-    module, main = policy.module, policy.half(project, "param_dtype")
-    statement = module.statement_of(policy.call)
-    targets = statement.targets if isinstance(statement, ast.Assign) and statement.value is policy.call else []
-    wraps = [call for call, version in wraps_in(project, module) if version == policy.version]
-    if main is None or len(targets) != 1 or not wraps or _is_read(project, module, targets[0]):
-        return
-    gets_one = any(_may_take_policy(call) for call in wraps) or any(
-        item.arg in POLICY_NAMES for call in module.calls for item in call.keywords
-    )
-    if gets_one or not is_reached(project, module, wraps[0]):
-        return
-    name = (attribute_chain(wraps[0].func) or ["FSDP"])[-1]
-    yield Draft.at(
-        module,
-        policy.call,
-        f"this policy is passed to nobody: {name} shards the model as it is, and casts nothing to {main.name}",
-        (module.place(wraps[0], f"without {ARGUMENTS[policy.version]}="),),
-    )
-
-
-def _may_take_policy(call: ast.Call) -> bool:
-    """Whether a wrapper may get a policy by its place, or among arguments that are not to be seen."""
-    return hides_arguments(call) or len(call.args) > PLACE_OF_POLICY
-
-
-def _is_read(project: Project, module: ModuleNames, target: ast.expr) -> bool:
-    """Whether anything may read the name, or the attribute, that a policy is stored under."""
-    name = target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
-    scope = module.scope_of(target)
-    if isinstance(target, ast.Name) and isinstance(scope.node, FunctionNode):
-        own = set(ast.walk(scope.node))
-        return "locals" in module.calls_by_name or any(load in own for load in module.name_loads.get(name, ()))
-    others = modules_with(project, (name,)) if name else ()
-    return not name or any(name in each.name_loads or name in each.attribute_loads for each in others)
 
 
 def policy_behind(project: Project, module: ModuleNames, node: ast.expr | None) -> Policy | None:
