@@ -42,7 +42,8 @@ models that are known and do not hold this code; tables that a model makes besid
 around definitions; products with powers (`1 / 10000**i`), which autocast computes in float32; rows and columns of a
 grid, which are few; coordinates, also where the divisor counts channels; angles that come from no positions, timesteps
 or frequencies (a network with sines); positions that are made without a device, on the CPU, which a region of CUDA
-leaves alone; dtypes that are not certain; up to 128 positions, each of which is exact; positions and timesteps in
+leaves alone; dtypes that are not certain; up to 128 positions, each of which is exact, also where a test lets no more
+through (`if length > 64: raise`); positions and timesteps in
 float16 times frequencies in float32, unless they are known to be more than 2,048; the dtype of activations in a
 region where nothing shows that they are lowered; code that no training program of the project comes to by names, calls,
 arguments and stated settings, or only where a package is missing (`except ImportError`).
@@ -70,6 +71,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP16, FP64
 from ..certain_halves import certainly_half
 from .angle_fixes import fix_of
+from .angle_limits import positions_let_through
 from .angle_origins import Origin, is_made_on_cpu, is_of_frequencies, origin_of
 from .asked_dtypes import cast_by_caller, cast_to_activations, is_of_power
 from .half_buffers import half_buffers
@@ -115,6 +117,8 @@ def _of_module(project: Project, module: ModuleNames) -> Iterator[Finding]:
 def _found(project: Project, module: ModuleNames, call: ast.Call, origin: Origin) -> Finding | None:
     last = _last(project, module, origin)
     if _is_double(project, module, origin) or (last is not None and last <= FEW):
+        return None
+    if positions_let_through(module, call, origin) <= FEW:
         return None
     lowered = _half(project, module, origin)
     if lowered is not None:
