@@ -24,6 +24,7 @@ from ..trainers.reading.source import GIVEN, Source, literal_source
 from .filled_in import as_filled_in
 from .imports import connected_modules
 from .set_elsewhere import given_elsewhere, holder_of
+from .training_switches import is_taken_as_given
 
 MAX_HOPS = 3
 """Truth values that are computed from others."""
@@ -63,7 +64,7 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
         if _excluded(item, given):
             return None
         if not _is_settled(item, given):
-            machine = of_machine(project, module, item)
+            machine = item.equal if is_taken_as_given(project, module, item) else of_machine(project, module, item)
             if machine is False:
                 return None
             found = [] if machine else stated_values(project, module, item) or []
@@ -101,6 +102,7 @@ def is_ruled_out(project: Project, module: ModuleNames, item: Given) -> bool:
     """Whether the project states values for a setting, and a condition holds with none of them; tests of None aside."""
     found = stated_values(project, module, item) if None not in item.values else None
     is_out = bool(found) and not any(fits(source.value, item) for source in found or ())
+    is_out = is_out and not (item.equal and is_taken_as_given(project, module, item))
     return is_out and not _may_be_object(project, module, item)
 
 

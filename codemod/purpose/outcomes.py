@@ -31,6 +31,7 @@ from ..torch.tables.operations import OPERATIONS
 from .files import is_test
 from .set_elsewhere import given_elsewhere
 from .switches import declared_options, is_set
+from .training_switches import is_needed
 
 DISPLAYS = (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.JoinedStr, ast.Lambda, ast.BinOp, ast.ListComp)
 """Expressions that are never None."""
@@ -327,7 +328,7 @@ def _setting(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) 
             yield from question.of(option.module, option.default)
         else:
             yield ("NoneType", None)
-    if bool(declared) and project.memo(is_set, node.attr):
+    if bool(declared) and (project.memo(is_set, node.attr) or is_needed(project, module, node.attr)):
         yield OPEN
 
 
