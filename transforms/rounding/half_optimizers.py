@@ -96,17 +96,20 @@ def _in_file(project: Project, document: Document) -> tuple[HalfOptimizer, ...]:
     return tuple(item for item in found if item is not None)
 
 
-def rates_of(project: Project, item: HalfOptimizer) -> tuple[Stated, ...]:
-    """The learning rates of groups and runs; none where one of them is not known."""
+def rates_of(project: Project, item: HalfOptimizer, *, of_any: bool = False) -> tuple[Stated, ...]:
+    """The learning rates of groups and runs; none where one of them is not known.
+
+    ``of_any``: those that are known of the groups of the weights, where another group has one that is not.
+    """
     peaks = stated_peak(project, item.module, list(schedules_of(item.module, item.call)))
     if peaks:
         found = [_rates(project, item, node) for node in peaks]
         return tuple(rate for each in found for rate in each) if all(found) else ()
     node = item.given.get("lr") or (item.call.args[1] if len(item.call.args) > 1 else None)
-    groups = rates_of_groups(item.module, item.parameters, item.weights.name)
+    groups, are_own = rates_of_groups(item.module, item.parameters, item.weights.name)
     found = [_rates(project, item, each or node) for each in groups]
     later = [rate for each in rates_set(item.module, item.call) for rate in _rates(project, item, each)]
-    if not all(found) or not all(item.loses_at(rate.value) for rate in later):
+    if not (all(found) or (of_any and are_own)) or not all(item.loses_at(rate.value) for rate in later):
         return ()
     return tuple(rate for each in found for rate in each)
 
@@ -115,7 +118,8 @@ def _rates(project: Project, item: HalfOptimizer, node: ast.expr | None) -> tupl
     passed = _passed_there(project, item, node) if isinstance(node, ast.Name) else []
     asked = passed or ([(item.module, node)] if node is not None else [])
     found = [
-        stated_numbers(project, module, value, "the learning rate", item.weights.decided) for module, value in asked
+        stated_numbers(project, module, value, "the learning rate", item.weights.decided, holds=item.loses_at)
+        for module, value in asked
     ]
     return tuple(rate for each in found for rate in each) if all(found) else ()
 

@@ -86,14 +86,14 @@ def keeps_below(project: Project, module: ModuleNames, schedule: ast.Call) -> bo
     return name.startswith(LIBRARIES) and name not in BY_FUNCTION
 
 
-def rates_of_groups(module: ModuleNames, parameters: ast.expr, model: str) -> list[ast.expr | None]:
+def rates_of_groups(module: ModuleNames, parameters: ast.expr, model: str) -> tuple[list[ast.expr | None], bool]:
     """What each of ``[{"params": p, "lr": 1e-5}]`` says of its rate; None for the optimizer's, or without groups.
 
-    Of the groups of ``model`` alone, where some are known to be.
+    Of the groups of ``model`` alone, where some are known to be; whether they are.
     """
     groups = list(_groups(module, parameters, 0))
     own = [rate for rate, held in groups if model in [ast.unparse(item) for item in models_of(module, held) if item]]
-    return own or [rate for rate, _ in groups] or [None]
+    return own or [rate for rate, _ in groups] or [None], bool(own)
 
 
 def _groups(module: ModuleNames, node: ast.expr, hops: int) -> Iterator[tuple[ast.expr | None, ast.expr]]:

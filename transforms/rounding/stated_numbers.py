@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...codemod.formats.text import Entry
@@ -30,21 +30,27 @@ class Stated:
 
 
 def stated_numbers(
-    project: Project, module: ModuleNames, node: ast.expr, name: str, known: Decided = CERTAIN
+    project: Project,
+    module: ModuleNames,
+    node: ast.expr,
+    name: str,
+    known: Decided = CERTAIN,
+    *,
+    holds: Callable[[float], bool] = lambda _: False,
 ) -> tuple[Stated, ...]:
     """Every number that ``node`` is in the runs of ``known``; empty where any value is not a number.
 
     ``name`` is what the messages call it. None of defaults that a file may overrule which nothing is seen to read, and
-    which is no result of another program.
+    which is no result of another program, unless ``holds`` is true of each of them, and of all that such files say.
     """
     every = sources(project, module, node, NUMERALS)
     seen = [item for item in every if not item.is_guessed and not _is_off(project, item)]
     near = [item for item in seen if item.lines & known.lines]
     given = near or stated([item for item in seen if not (item.lines and known.lines)])
-    found = [(source, as_number(source.value)) for source in given]
-    is_guessed = any(item.is_guessed and not item.path.endswith(RESULTS) for item in every)
-    is_overruled = is_guessed and not any(item.kind in GIVEN for item, _ in found)
-    if is_overruled or any(value is None for _, value in found):
+    guessed = [item for item in every if item.is_guessed and not item.path.endswith(RESULTS)]
+    is_overruled = bool(guessed) and not any(item.kind in GIVEN for item in given)
+    found = [(source, as_number(source.value)) for source in (*given, *(guessed if is_overruled else ()))]
+    if any(value is None or (is_overruled and not holds(value)) for _, value in found):
         return ()
     return tuple(
         Stated(value, source.place(f"{name} is {value:g} here")) for source, value in found if value is not None

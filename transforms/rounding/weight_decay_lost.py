@@ -53,7 +53,7 @@ def check(project: Project) -> Iterator[Finding]:
         rates, decay = rates_of(project, item), _decay_of(project, item)
         rate = largest(rates)
         known = rate.value if rate is not None else LARGEST_RATE
-        if decay is None or any(item.loses_at(each.value) for each in rates):
+        if decay is None or any(item.loses_at(each.value) for each in rates_of(project, item, of_any=True)):
             continue
         if is_factor_lost(known * decay.value, item.weights.dtype) and is_run(project, item):
             yield _finding(item, rate, decay)

@@ -67,8 +67,8 @@ project's own that makes its optimizer; an optimizer whose name another one take
 weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or frozen, or that
 gets a new float32 part; adapters that an option adds, where no launch line shows what is run; options that make the
 weights 16-bit, or the optimizer, and are off in all runs that the project states, or that no launch line gives
-together; defaults beside a YAML file that may overrule them, and that nothing is seen to read; settings whose values it
-does not state, or only in files that no program is seen to load; code that keeps its own float32 copies; steps on
+together; defaults beside a file that may overrule them, that nothing is seen to read and that says a rate at which most
+weights move; settings whose values it does not state, or only in files that no program is seen to load; code that keeps its own float32 copies; steps on
 random tensors alone, or under a profiler, whose weights are not saved (benchmarks).
 """
 
@@ -102,7 +102,7 @@ PEAK, START, SET = ", the peak of a schedule", ", which a schedule multiplies", 
 
 def check(project: Project) -> Iterator[Finding]:
     for item in half_optimizers(project):
-        rates = rates_of(project, item) if item.row.by_lr else ()
+        rates = rates_of(project, item, of_any=True) if item.row.by_lr else ()
         losing = [rate for rate in rates if rate.value > 0 and item.loses_at(rate.value)]
         if losing and is_run(project, item):
             yield _at(item, item.name, losing, _scheduled(project, item))
