@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ..model import EditRefused, ReplaceText
 from .placeholders import open_with_holes
-from .text import ConfigText, ConfigUnreadable, Entry, Heredoc, Scalar
+from .text import ConfigText, ConfigUnreadable, Entry, Heredoc, Overlaid
 
 
 def open_config(text: str, kind: str) -> ConfigText:
@@ -77,32 +77,20 @@ def _opener(kind: str) -> Callable[[str], ConfigText]:
     raise ValueError(f"unknown kind of configuration: {kind}")
 
 
-class ReadOnly:
+class ReadOnly(Overlaid):
     """A text that is read as it is, and changed by hand."""
 
-    def __init__(self, inner: ConfigText) -> None:
-        self.entries, self.heredocs, self.commands = inner.entries, inner.heredocs, inner.commands
-
-    def find(self, *key: str | int) -> tuple[Entry, ...]:
-        return tuple(entry for entry in self.entries if entry.key == key)
-
-    def set(self, entry: Entry, value: Scalar) -> ReplaceText:
-        raise EditRefused(BY_HAND)
-
-    def remove(self, entry: Entry, *, with_value: bool = True) -> ReplaceText:
-        raise EditRefused(BY_HAND)
-
-    def insert(self, section: Entry | None, key: str, value: Scalar) -> ReplaceText:
+    def _passed_on(self, edit: Callable[[], ReplaceText]) -> ReplaceText:
         raise EditRefused(BY_HAND)
 
 
-class _Within:
+class _Within(Overlaid):
     """A text inside another one, seen with the outer text's offsets."""
 
     def __init__(self, text: str, start: int, inner: ConfigText, literal: bool) -> None:
+        super().__init__(inner)
         self._text = text
         self._start = start
-        self._inner = inner
         self._literal = literal
         self.entries = tuple(_moved(entry, start) for entry in inner.entries)
         self.heredocs = tuple(
@@ -111,27 +99,15 @@ class _Within:
         )
         self.commands = tuple(replace(each, start=each.start + start) for each in inner.commands)
 
-    def find(self, *key: str | int) -> tuple[Entry, ...]:
-        return tuple(entry for entry in self.entries if entry.key == key)
-
-    def set(self, entry: Entry, value: Scalar) -> ReplaceText:
-        return self._outward(self._inner.set(self._inner.entries[entry.index], value))
-
-    def remove(self, entry: Entry, *, with_value: bool = True) -> ReplaceText:
-        return self._outward(self._inner.remove(self._inner.entries[entry.index], with_value=with_value))
-
-    def insert(self, section: Entry | None, key: str, value: Scalar) -> ReplaceText:
-        inner_section = None if section is None else self._inner.entries[section.index]
-        return self._outward(self._inner.insert(inner_section, key, value))
-
-    def _outward(self, edit: ReplaceText) -> ReplaceText:
-        start, end = edit.start + self._start, edit.end + self._start
+    def _passed_on(self, edit: Callable[[], ReplaceText]) -> ReplaceText:
+        made = edit()
+        start, end = made.start + self._start, made.end + self._start
         # Text that the edit only moves was there before; what it adds must not be expanded by the shell.
         if not self._literal and any(
-            edit.text.count(mark) > self._text.count(mark, start, end) for mark in ("$", "`", "\\")
+            made.text.count(mark) > self._text.count(mark, start, end) for mark in ("$", "`", "\\")
         ):
             raise EditRefused("the shell would expand the new value inside this here-document")
-        return ReplaceText(start, end, edit.text)
+        return ReplaceText(start, end, made.text)
 
 
 def _moved(entry: Entry, by: int) -> Entry:

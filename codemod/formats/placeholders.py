@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..model import EditRefused, ReplaceText
-from .text import ConfigText, Entry, Scalar
+from .text import ConfigText, Entry, Overlaid
 
 _HOLE = re.compile(
     r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
@@ -35,15 +35,14 @@ def open_with_holes(text: str, opener: Callable[[str], ConfigText]) -> ConfigTex
     return _WithHoles(text, opener("".join((*pieces, text[at:]))), holes, any(item["choice"] for item in found))
 
 
-class _WithHoles:
+class _WithHoles(Overlaid):
     """Such a text, and the edits that touch no placeholder."""
 
     def __init__(self, text: str, inner: ConfigText, holes: list[tuple[int, int]], chooses: bool) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._holes = holes
         self._chooses = chooses
         self.entries = tuple(self._seen(text, entry) for entry in inner.entries)
-        self.heredocs, self.commands = inner.heredocs, inner.commands
 
     def _seen(self, text: str, entry: Entry) -> Entry:
         if entry.container or not (self._chooses or self._touches(entry.start, entry.end)):
@@ -53,20 +52,8 @@ class _WithHoles:
     def _touches(self, start: int, end: int) -> bool:
         return any(first < end and start < last for first, last in self._holes)
 
-    def find(self, *key: str | int) -> tuple[Entry, ...]:
-        return tuple(entry for entry in self.entries if entry.key == key)
-
-    def set(self, entry: Entry, value: Scalar) -> ReplaceText:
-        return self._checked(self._inner.set(self._inner.entries[entry.index], value))
-
-    def remove(self, entry: Entry, *, with_value: bool = True) -> ReplaceText:
-        return self._checked(self._inner.remove(self._inner.entries[entry.index], with_value=with_value))
-
-    def insert(self, section: Entry | None, key: str, value: Scalar) -> ReplaceText:
-        inner = None if section is None else self._inner.entries[section.index]
-        return self._checked(self._inner.insert(inner, key, value))
-
-    def _checked(self, edit: ReplaceText) -> ReplaceText:
-        if self._chooses or self._touches(edit.start, edit.end):
+    def _passed_on(self, edit: Callable[[], ReplaceText]) -> ReplaceText:
+        made = edit()
+        if self._chooses or self._touches(made.start, made.end):
             raise EditRefused("a template decides what stands there")
-        return edit
+        return made

@@ -7,6 +7,7 @@ constructed, nesting is bounded, and what cannot be understood raises `ConfigUnr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -145,3 +146,28 @@ class ConfigText(Protocol):
 
         Shell: ``section`` is the flag or assignment to stand behind; a key with dashes becomes a flag.
         """
+
+
+class Overlaid:
+    """A text that shows another one, and passes on the edits of that."""
+
+    def __init__(self, inner: ConfigText) -> None:
+        self._inner = inner
+        self.entries, self.heredocs, self.commands = inner.entries, inner.heredocs, inner.commands
+
+    def find(self, *key: str | int) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries if entry.key == key)
+
+    def set(self, entry: Entry, value: Scalar) -> ReplaceText:
+        return self._passed_on(lambda: self._inner.set(self._inner.entries[entry.index], value))
+
+    def remove(self, entry: Entry, *, with_value: bool = True) -> ReplaceText:
+        return self._passed_on(lambda: self._inner.remove(self._inner.entries[entry.index], with_value=with_value))
+
+    def insert(self, section: Entry | None, key: str, value: Scalar) -> ReplaceText:
+        inner = None if section is None else self._inner.entries[section.index]
+        return self._passed_on(lambda: self._inner.insert(inner, key, value))
+
+    def _passed_on(self, edit: Callable[[], ReplaceText]) -> ReplaceText:
+        """The edit as it is made here. Raises EditRefused."""
+        raise NotImplementedError

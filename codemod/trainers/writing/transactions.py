@@ -28,6 +28,8 @@ from .moves import Move
 
 OVERRIDDEN = "configuration files give the values that are known to be used in place of this one"
 STAYS = "this stays until it is moved by hand"
+BY_HAND = "decides the same run and has to be changed by hand"
+READ_BY_ANOTHER = "reads a file that would change, and is not moved: move it first, or copy the file for it"
 MAX_STARTS = 40
 """How many programs a file of the project can be a part of: one with more is a library, which every program shares."""
 
@@ -60,12 +62,12 @@ def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
         reader = _staying_reader(project, group, kept)
         if reader is not None:
             staying |= dict.fromkeys(programs.of_moves(group), reader)
-            yield from (_shared(move, reader) for move in group if not move.doubt)
+            yield from (_held(move, reader, READ_BY_ANOTHER) for move in group if not move.doubt)
             continue
         obstacle = _obstacle(group) or _left_beside(group, found)
         if obstacle is not None:
             staying |= dict.fromkeys(programs.of_moves(group), obstacle)
-            yield from (_held(move, obstacle) for move in group if not move.doubt)
+            yield from (_held(move, obstacle, BY_HAND) for move in group if not move.doubt)
             continue
         doubtful = _doubtful(project, group)
         yield from (move if move is doubtful else _doubted(move, doubtful) for move in group if not move.doubt)
@@ -88,16 +90,6 @@ def _staying_reader(project: Project, group: Sequence[Move], kept: Sequence[Move
         if document is not None and any(name in document.text for name in names):
             return move
     return None
-
-
-def _shared(move: Move, reader: Move) -> Move:
-    if not move.edits:
-        return move
-    where = f"{reader.path}:{reader.span.row}"
-    return move.only_reported(
-        f"{where} reads a file that would change, and is not moved: move it first, or copy the file for it",
-        reader.place.saying(STAYS),
-    )
 
 
 def _obstacle(group: Sequence[Move]) -> Move | None:
@@ -124,14 +116,9 @@ def _meet(one: Place, other: Place) -> bool:
     return one.path == other.path and one.span.overlaps(other.span)
 
 
-def _held(move: Move, obstacle: Move) -> Move:
-    if not move.edits:
-        return move
-    where = f"{obstacle.path}:{obstacle.span.row}"
-    return move.only_reported(
-        f"{where} decides the same run and has to be changed by hand",
-        obstacle.place.saying(STAYS),
-    )
+def _held(move: Move, other: Move, why: str) -> Move:
+    said = f"{other.path}:{other.span.row} {why}"
+    return move.only_reported(said, other.place.saying(STAYS)) if move.edits else move
 
 
 def _doubtful(project: Project, group: Sequence[Move]) -> Move | None:
