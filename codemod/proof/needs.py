@@ -11,8 +11,6 @@ from ..python.names import ModuleNames
 from ..releases.pins import allowed
 from ..source.project import Project
 
-__all__ = ["RAISES", "Known", "Need", "Rehearsed", "Release", "RunsWith", "SameResult"]
-
 
 class Need(Protocol):
     """Something that must hold in every run, for every object and with every release that the project allows."""

@@ -9,8 +9,6 @@ from ..source.project import Project
 from .inserted import needs_of
 from .needs import Need, Rehearsed, Release, RunsWith
 
-__all__ = ["proved"]
-
 
 def proved(project: Project, name: str, message: str, edits: Iterable[Edit], *needs: Need) -> Fix:
     """A fix that is safe where all of ``needs``, and what its new code needs, is known; else unsafe, and says why.

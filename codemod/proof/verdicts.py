@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from ..source.project import Project
 
-__all__ = ["VERDICTS", "RuleRecord", "Trusted"]
-
 ENOUGH = 0.8
 """The share of right findings from which on a rule's fixes may be called safe."""
 

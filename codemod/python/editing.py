@@ -28,8 +28,6 @@ from ..model import (
 )
 from ..source.documents import Document
 
-__all__ = ["PRIMARIES", "Editable", "Where"]
-
 Where: TypeAlias = ast.AST | Span
 """A node of the document's tree, or a span that a rule has worked out itself."""
 

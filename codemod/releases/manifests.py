@@ -13,8 +13,6 @@ from ..source.documents import Document, FileKind
 from .package_manifests import pins_of_pipfile, pins_of_pyproject, pins_of_setup_cfg, pins_of_setup_py
 from .requirements import Pin, Tier, lines_of, pin_of, speaks_of_development
 
-__all__ = ["directory_of", "is_manifest", "pins_in"]
-
 CONDA_WORD = "dependencies"
 """A word in every environment file of conda, whatever it is called."""
 _DEVELOPMENT_FOLDERS = {"docs", "doc", "test", "tests", "ci", ".ci", ".github", ".circleci", "dev"}

@@ -21,9 +21,7 @@ from ..source.documents import FileKind
 from ..source.project import Project
 from .code_pins import pins_of_code
 from .manifests import CONDA_WORD, directory_of, is_manifest, is_script, pins_in
-from .requirements import Pin, Tier
-
-__all__ = ["Pin", "Tier", "VersionRange", "allowed", "certainly_has", "excludes", "is_from_source", "is_required"]
+from .requirements import Pin
 
 CONDA_NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch"}
 """Conda's names for a package, where they are not the ones of the Python index."""

@@ -13,8 +13,6 @@ from packaging.utils import canonicalize_name
 from ..model import Place, Span
 from ..source.documents import Document
 
-__all__ = ["Pin", "Tier", "lines_of", "pin_of", "place_of", "speaks_of_development", "tier_of_extra", "without_tail"]
-
 _MAX_LINES = 200_000
 _MAX_LENGTH = 500
 _DEVELOPMENT_WORDS = frozenset(

@@ -18,8 +18,6 @@ from .locate import ParsedText
 from .names import parse_edited, used_names
 from .plan import make_plan
 
-__all__ = ["rewrite"]
-
 _parsed = lru_cache(maxsize=2)(ParsedText)
 """The last texts: a report asks for each fix of a file by itself, and to parse one takes most of what a fix takes."""
 
