@@ -73,7 +73,7 @@ def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
         yield from (move if move is doubtful else _doubted(move, doubtful) for move in group if not move.doubt)
     for move in (item for item in every if item.beside):
         obstacle = next((staying[mark] for mark in programs.of_readers(move) if mark in staying), None)
-        yield move if obstacle is None else _held(move, obstacle)
+        yield move if obstacle is None else _held(move, obstacle, BY_HAND)
 
 
 def _stays_as_it_is(move: Move) -> bool:
