@@ -48,7 +48,7 @@ def _answer(rule: Rule, project: Project) -> RuleAnswer:
 
 def _in_cells(project: Project, finding: Finding) -> Finding:
     """A finding whose messages name places in notebooks as a reader sees them."""
-    texts = (finding.message, *(item.message for item in (*finding.evidence, *finding.fixes)))
+    texts = [finding.message, *(each.message for each in finding.evidence), *(each.message for each in finding.fixes)]
     if all(in_cells(project, text) == text for text in texts):
         return finding
     return replace(

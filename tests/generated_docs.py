@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from precfix.codemod.cli.request import DECLARED
 from precfix.codemod.model import Rule
 from precfix.codemod.outcome import Report, Target
 from precfix.codemod.report.audit_report import show_audit
@@ -71,7 +70,7 @@ def audited(project: str) -> str:
     root = FIXTURES / "projects" / project / "input"
     opened = Project.open([root]).with_frameworks(load_frameworks())
     ledger = ledger_of(opened)
-    report = Report(Target(declared_regime(opened), DECLARED), (), files_seen=len(opened.paths))
+    report = Report(Target.declared(declared_regime(opened)), (), files_seen=len(opened.paths))
     lines = show_audit(ledger.runs, ledger.elsewhere, report, Places(lambda path: None))
     return f"$ precfix audit .\n{plain(lines)}"
 

@@ -43,19 +43,15 @@ def run_audit(request: AuditRequest) -> int:
     report = opened.completed(replace(report, moves=_planned(opened, request)))
     looked_at(opened, request, report)
     ledger = weighed_ledger(project, report.findings)
-    places, ledger_parts = (
-        places_in(project),
-        tuple(_in_cells(project, runs) for runs in (ledger.runs, ledger.elsewhere)),
-    )
+    places = places_in(project)
+    runs, elsewhere = _in_cells(project, ledger.runs), _in_cells(project, ledger.elsewhere)
     if request.output_format is Format.JSON:
-        text = to_json(
-            report, places, declarations=ledger.declarations, runs=ledger_parts[0], elsewhere=ledger_parts[1]
-        )
+        text = to_json(report, places, declarations=ledger.declarations, runs=runs, elsewhere=elsewhere)
         write_bytes(text.encode(), request.output)
     elif request.output_format is Format.MARKDOWN:
-        write_bytes(markdown_audit(*ledger_parts, report, replace(places, prefix="")).encode(), request.output)
+        write_bytes(markdown_audit(runs, elsewhere, report, replace(places, prefix="")).encode(), request.output)
     else:
-        lines = show_audit(*ledger_parts, report, replace(places, prefix=""))
+        lines = show_audit(runs, elsewhere, report, replace(places, prefix=""))
         show_lines(lines, request.output, request.color.wanted)
     return exit_code(report, any(run.is_left for run in report.moves), opened.named)
 

@@ -81,7 +81,8 @@ def _models_called(project: Project, region: Autocast) -> tuple[tuple[ProjectCla
 
 def _methods_entered(module: ModuleNames, owner: Scope, body: ast.stmt) -> list[FunctionNode] | None:
     """The methods of a class that a block calls, also through others; None where it calls some that a base may have."""
-    methods = {item.node.name: item.node for item in module.scopes.values() if _is_method(item, owner)}  # type: ignore[union-attr]
+    functions = (node for node, scope in module.scopes.items() if scope.parent is owner)
+    methods = {node.name: node for node in functions if isinstance(node, FunctionNode)}
     found: list[FunctionNode] = []
     waiting: list[ast.AST] = [body]
     while waiting:
@@ -95,10 +96,6 @@ def _methods_entered(module: ModuleNames, owner: Scope, body: ast.stmt) -> list[
                 found.append(methods[chain[1]])
                 waiting.append(methods[chain[1]])
     return found
-
-
-def _is_method(scope: Scope, owner: Scope) -> bool:
-    return isinstance(scope.node, FunctionNode) and scope.parent is owner
 
 
 def _is_in_another_model(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:

@@ -41,10 +41,10 @@ def _fillings(module: ModuleNames, node: ast.expr, reader: ModuleNames) -> Itera
         value = only_value(module, node) if module is reader else None
         filling = _filling(value, None) if value is not None else None
         yield from () if filling is None else (filling,)
-    for chain, value, statement in (
-        module.attribute_stores.get(node.attr, ()) if isinstance(node, ast.Attribute) else ()
-    ):
-        is_own = chain == ["self"] and attribute_chain(node.value) != chain  # type: ignore[attr-defined]
+    if not isinstance(node, ast.Attribute):
+        return
+    for chain, value, statement in module.attribute_stores.get(node.attr, ()):
+        is_own = chain == ["self"] and attribute_chain(node.value) != chain
         if value is None or not chain or is_own or (module is reader and _is_below(module, statement, node)):
             continue
         text = ".".join((*chain, node.attr))
