@@ -461,3 +461,33 @@ def test_a_handler_can_only_leave_a_region_of_accelerate_out(
     }
     report, _ = moved(tmp_path, all_rules(), files, target)
     assert bool(report.changes) is is_moved
+
+
+IN_SLURM = {"job.sh": "#!/bin/bash\n#SBATCH --export=ALL,TRAIN_PRECISION=fp16\nsrun python train.py\n"}
+BY_GIN = f"""
+import gin
+import torch
+
+
+@gin.configurable
+def chosen(precision="fp16"):
+    return {{"fp16": torch.float16, "bf16": torch.bfloat16}}[precision]
+
+
+gin.parse_config_file("base.gin")
+DTYPE = chosen()
+{STEP}"""
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"train.py": BY_VARIABLE, **IN_SLURM},
+        {"train.py": BY_VARIABLE, "README.md": "With TRAIN_PRECISION=fp16 it is slow.\n\n    python train.py\n"},
+        {"train.py": BY_GIN, "base.gin": "chosen.precision = 'fp16'\n"},
+    ],
+    ids=["scheduler", "prose", "gin"],
+)
+def test_other_places_that_say_over_a_default_hold_a_move_back(files: dict[str, str], tmp_path: Path) -> None:
+    report, _ = moved(tmp_path, all_rules(), {**files, "requirements.txt": PINS})
+    assert not report.changes

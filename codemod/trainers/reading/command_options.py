@@ -36,6 +36,10 @@ HOLDERS = frozenset(("cfg", "config", "configs", "conf", "settings", "hparams"))
 """What is in the names of what such a file holds, or is."""
 RUNNING = (ast.For, ast.AsyncFor, ast.While, ast.With, ast.If, ast.Try)
 """Statements of programs: a file of settings has none of them outside of its functions."""
+FILLS_FROM_FILES = frozenset(("jsonargparse", "lightning", "pytorch_lightning"))
+"""Libraries whose command lines of functions also read files."""
+FILLING = ("gin", "sacred")
+"""Libraries whose decorators fill parameters from files of their own."""
 
 
 def declared_options(

@@ -23,7 +23,7 @@ from ...source.project import Project
 from ...torch.accelerators import asked_of_accelerators
 from ...torch.dtype_values import constants_of
 from ...torch.dtypes import Unknown
-from .command_options import as_overridden, constructions_of, declared_options, values_given
+from .command_options import FILLING, FILLS_FROM_FILES, as_overridden, constructions_of, declared_options, values_given
 from .enum_members import are_members, member_source
 from .joined_switches import ASKS_FOR_DEVICE, all_of, is_joined, none_of
 from .launch_flags import programs_of
@@ -37,8 +37,6 @@ from .word_pairs import pairs_given
 
 MAX_SHOWN = 3
 """Calls on the way to a value that are named."""
-FILLS_FROM_FILES = frozenset(("jsonargparse", "lightning", "pytorch_lightning"))
-"""Libraries whose command lines of functions also read files."""
 SAME_VALUE = ("lower", "upper", "strip", "str", "bool")
 """Calls that give back what they are given, as far as settings go."""
 ALWAYS_THERE = ("option", "flag")
@@ -275,8 +273,9 @@ def _is_filled(project: Project, step: Defaulted) -> bool:
     """Whether a mapping that is not written out may fill the parameter: ``main(**OmegaConf.load(path))``."""
     function = step.parameter.scope.node
     sites = callers_of(project, step.module, function).sites if isinstance(function, FunctionNode) else ()
-    unpacked = (item.value for site in sites for item in site.call.keywords if item.arg is None)
-    return any(not isinstance(value, ast.Dict) for value in unpacked)
+    unpacked = (item for site in sites for item in site.call.keywords if item.arg is None)
+    is_filled = bool(getattr(function, "decorator_list", ())) and not step.module.imported_packages.isdisjoint(FILLING)
+    return is_filled or any(not isinstance(item.value, ast.Dict) for item in unpacked)
 
 
 def _picking(step: Bound) -> str:

@@ -40,9 +40,10 @@ _MARKS = str.maketrans("=`'\"", "    ")
 _WORD = re.compile(r"\S+")
 _SETTING = re.compile(
     r"[\s$>%`#]*(?:(?:export|set|env|ENV)\s+[A-Za-z_]\w*=.*|(?:setenv|setx|ENV|env)\s+[A-Za-z_]\w*\s.*"
-    r"|\$?env:\w+\s*=.*|[A-Z][A-Z0-9_]*=\S*\s*)"
+    r"|\$?env:\w+\s*=.*)|.*(?<![\w-])[A-Z][A-Z0-9_]*=\w.*"
 )
-"""A line that gives a variable a value for the lines below: ``export NAME=value``, ``$env:NAME = "value"``."""
+"""A line that gives a variable a value for what is started: ``export NAME=value``, ``$env:NAME = "value"``, also in
+prose."""
 
 
 @fact
