@@ -323,3 +323,43 @@ def test_a_line_that_starts_whichever_program_it_is_given_needs_leave(
     files = {"train.py": BY_ACCELERATE, "run.sh": f"{line}\n", "a.yaml": answers if "a.yaml" in line else ""}
     report, _ = moved(tmp_path, all_rules(), files, "fp32")
     assert bool(report.changes) is is_moved
+
+
+MERGED = """
+    import argparse
+    import json
+
+    from mmengine.config import Config
+    from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("config")
+    args, rest = parser.parse_known_args()
+    MADE
+    (given,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses(rest)
+    settings = GIVEN
+    Trainer(model=AutoModelForCausalLM.from_pretrained("gpt2"), args=settings, train_dataset=[]).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "is_moved"),
+    [
+        ("base = TrainingArguments(**Config.fromfile(args.config).training)", "base", False),
+        ("base = TrainingArguments(**json.load(open(args.config)))", "base", False),
+        ("print(Config.fromfile(args.config))", "given", True),
+    ],
+)
+def test_flags_of_a_program_that_reads_a_python_configuration_too_are_the_trainers(
+    made: str, given: str, is_moved: bool, tmp_path: Path
+) -> None:
+    files = {
+        "train.py": MERGED.replace("MADE", made).replace("GIVEN", given),
+        "config/a.py": 'training = dict(output_dir="out", num_train_epochs=1)\n',
+        "run.sh": "torchrun train.py config/a.py --tf32=False --bf16=False --fp16=True\n",
+        "requirements.txt": "torch>=2.4\ntransformers>=4.46,<5\n",
+    }
+    report, runs = moved(tmp_path, all_rules(), files)
+    assert bool(report.changes) is is_moved
+    places = runs["run.sh"].why
+    assert is_moved or ("run.sh", 1) in [(place.path, place.span.row) for place in places]

@@ -13,24 +13,22 @@ from ..framework import Framework, Key
 from ..parsers.interface import Interface
 from .conditional_flags import without_undecided
 from .configs import ConfigFile, Entry, config_files
+from .entry_tokens import shell_token, token_of
 from .hydra_files import config_at, extended_by
 from .loaded_files import is_of_own_program
 from .parsed_files import interface_of_line, interfaces_beside, interfaces_reading
 from .recognition import Marks, owner_of, owner_of_section, plain_flag, points, runs_program, stands_at, stands_inside
-from .scopes import FALSE, NULL, TRUE, Scope, ScopeKind, Setting, SettingKind, TextOrigin
+from .scopes import TRUE, Scope, ScopeKind, Setting, TextOrigin
 
 WORDS = (
     *("bf16", "fp16", "fp8", "float16", "float32", "fp32", "half", "amp", "precision", "dtype", "loss_scale"),
     *("auto_mix_prec", "float_16", "float_32", "fp_16", "bf_16", "optim_wrapper", "quantize", "deepspeed_config_file"),
 )
 """Words of texts that state a precision, or name the file that does."""
-LONGEST_VALUE = 200
 _VARIABLE = re.compile(r"\$(?:(\w+)|[{(](\w+)[})])")
 _REFERENCE = re.compile(r"@([\w#:.]+)|\$\{([\w.]+)\}")
-_TORCH_EXPRESSION = re.compile(r"\$torch\.\w+")
 Spot = tuple[int, tuple[str | int, ...]]
 """Where an entry stands: the number of its document and its key."""
-_BOOLEANS = {"true": TRUE, "false": FALSE}
 
 
 def text_scopes(project: Project) -> Iterator[Scope]:
@@ -65,7 +63,8 @@ def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
         mark: value for base in extended if base is not None for mark, value in _marks_of_tree(base).items()
     } | stated
     reading = _reading(project, "file")
-    framework = _owner(owner_of(reading, config.name, marks), interfaces_reading(project, config.document.path))
+    parsed = (item.framework for item in interfaces_reading(project, config.document.path))
+    framework = _owner(owner_of(reading, config.name, marks), [item for item in parsed if item is not None][:1])
     if framework is not None and not is_of_own_program(project, config.document.path, framework):
         whole = tree_scope(config, framework, config.text.entries, None)
         if whole.settings or not extended:
@@ -79,10 +78,13 @@ def _marks_of_tree(config: ConfigFile) -> dict[str, str | None]:
     return {path_of(entry): token_of(entry)[0] for entry in config.text.entries if entry.kind in ("pair", "item")}
 
 
-def _owner(marked: Framework | None, readers: Sequence[Interface]) -> Framework | None:
-    """The trainer of the parser that reads a text, unless the text has the marks of a special one."""
-    parsed = next((item.framework for item in readers if item.framework is not None), None)
-    return parsed if parsed is not None and (marked is None or marked.recognize.generic) else marked
+def _owner(marked: Framework | None, parsed: Sequence[Framework]) -> Framework | None:
+    """The trainer of the parser that reads a text, unless the text has the marks of a special one.
+
+    Of several a special one comes before one that others build on.
+    """
+    first = min(parsed, key=lambda item: item.recognize.generic, default=None)
+    return first if first is not None and (marked is None or marked.recognize.generic) else marked
 
 
 def _as_read(scope: Scope, readers: Sequence[Interface]) -> Iterator[Scope]:
@@ -158,32 +160,12 @@ def path_of(entry: Entry, depth: int = 0) -> str:
     return ".".join(str(part) for part in entry.key[depth:])
 
 
-def token_of(entry: Entry) -> tuple[str | None, SettingKind]:
-    """The value as conditions write it, and its kind."""
-    value = entry.value
-    if entry.container:
-        return None, "section"
-    if entry.style in ("template", "alias", "mixed"):
-        return None, "unknown"
-    if value is None:
-        return NULL, "null"
-    if isinstance(value, bool):
-        return (TRUE if value else FALSE), "bool"
-    if isinstance(value, int | float):
-        return str(value), "number"
-    if _TORCH_EXPRESSION.fullmatch(value):
-        return value, "string"
-    if "${" in value or "{{" in value or value.startswith(("$", "@", "!")) or len(value) > LONGEST_VALUE:
-        return None, "unknown"
-    return value, "string"
-
-
 def setting_of(config: ConfigFile, entry: Entry, key: Key) -> Setting:
     """What an entry says of a key."""
     (value, kind), name = token_of(entry), path_of(entry)
     if config.is_shell:
         entry = _given(config, entry)
-        value, kind = _shell_value(entry)
+        value, kind = shell_token(entry)
         if key.is_switch and entry.kind == "flag" and kind == "string":
             value, kind = TRUE, "bool"  # the word behind it is another one's
     shown = "not a plain value" if kind == "unknown" else "a section" if kind == "section" else value
@@ -197,11 +179,7 @@ def _given(config: ConfigFile, entry: Entry) -> Entry:
         return entry
     name = reference[1] or reference[2]
     found = [other for other in config.text.entries if other.kind == "assignment" and other.name == name]
-    if (
-        len(found) != 1
-        or _shell_value(found[0])[0] is None
-        or stands_inside(config.document, config.span(found[0]).row)
-    ):
+    if len(found) != 1 or shell_token(found[0])[0] is None or stands_inside(config.document, config.span(found[0]).row):
         return entry
     return found[0]
 
@@ -258,10 +236,13 @@ def _command_scopes(project: Project, config: ConfigFile, number: int, entries: 
     if not own:
         return
     reading = _reading(project, "command")
-    named = next((item for item in reading if runs_program(item, command.words)), None)
     readers = [item for item in (interface_of_line(project, config.document.path, command),) if item is not None]
+    parsed = [item for reader in readers for item in reader.frameworks]
+    knowing = [item for item in parsed if _knows_one(item, own)]
+    reading = [item for item in reading if not knowing or _knows_one(item, own)]
+    named = next((item for item in reading if runs_program(item, command.words)), None)
     possible = [item for item in reading if all(reader.may_serve(item) for reader in readers)]
-    owner = named or _owner(owner_of(possible, "", _marks(own)), readers)
+    owner = named or _owner(owner_of(possible, "", _marks(own)), knowing or parsed)
     if owner is not None:
         yield from _as_read(_flag_scope(config, owner, own, command.script or "command", number, launched), readers)
 
@@ -270,7 +251,7 @@ def _marks(entries: Iterable[Entry]) -> dict[str, str | None]:
     marks: dict[str, str | None] = {}
     for entry in entries:
         name = f"--{plain_flag(entry.name)}" if entry.kind == "flag" else entry.name
-        marks[name] = _shell_value(entry)[0]
+        marks[name] = shell_token(entry)[0]
     return marks
 
 
@@ -311,6 +292,11 @@ def _says(entry: Entry, key: Key) -> bool:
     return entry.kind == "override" and any(stands_at(entry.name, place) for place in key.places)
 
 
+def _knows_one(framework: Framework, entries: Iterable[Entry]) -> bool:
+    """Whether one of these flags is a trainer's."""
+    return any(_says(entry, key) for entry in entries for key in framework.keys)
+
+
 def _environment_scopes(project: Project, config: ConfigFile, entries: list[Entry]) -> Iterator[Scope]:
     """Variables of a file, and flags in variables that no command line of the file uses."""
     marks = Marks(_marks(entries))
@@ -327,18 +313,6 @@ def _environment_scopes(project: Project, config: ConfigFile, entries: list[Entr
         if settings:
             title = config.name.rpartition("/")[2]
             yield scope_of(config, framework, "environment", settings, title, TextOrigin(config))
-
-
-def _shell_value(entry: Entry) -> tuple[str | None, SettingKind]:
-    if entry.style == "absent" and entry.kind == "flag":
-        return TRUE, "bool"
-    if entry.value is None or entry.style in ("mixed", "block", "template"):
-        return None, "unknown"
-    text = str(entry.value)
-    if "$" in text or "`" in text or len(text) > LONGEST_VALUE:
-        return None, "unknown"
-    boolean = _BOOLEANS.get(text.lower())
-    return (boolean, "bool") if boolean is not None else (text, "string")
 
 
 def _reading(project: Project, kind: str) -> Sequence[Framework]:

@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from ...formats.shell_variables import REFERENCE, variable_of
 from ...formats.text import CommandLine
-from ...purpose.files import CONFIG_ENDINGS
 from ...purpose.imports import connected_modules, reached_from
 from ...purpose.proved_reach import is_reached
 from ...purpose.runs import starts_of
@@ -29,15 +28,16 @@ from ..reading.declarations import scopes_of
 from ..reading.handed import handed_to
 from ..reading.known_readers import HANDED_FILES, is_left_to_others, reader_is_known
 from ..reading.named_classes import CLASS_KEYS
-from ..reading.program_files import file_named, files_matching, script_of, words_of_script
+from ..reading.program_files import files_matching, script_of, words_of_script
 from ..reading.recognition import plain_flag
 from ..reading.run_files import BASES
 from ..reading.runs import runs_with
 from ..reading.scopes import CodeOrigin, Scope, TextOrigin
 from ..reading.stated_words import speaks
 from ..reading.trained_loads import trainer_calls
-from .handed_deepspeed import DEEPSPEED_FILES, STARTING, may_be_handed
+from .handed_deepspeed import STARTING, may_be_handed
 from .handed_values import asks_for_none, is_switched_off
+from .line_doubts import missing_files, of_any_program, open_calls
 from .steps import Plan
 
 BITS = ("bits", "quantization_bit", "quant_bits")
@@ -78,9 +78,11 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
     script = script_of(project, scope.path, scope.command.script) if scope.command is not None else None
     if script is not None and next(iter(project.python_documents_at([script])), None) is None:
         return f"{script}, which the line starts, cannot be read"
-    for place in _of_any_program(project, scope):
+    for place in of_any_program(project, scope):
         return f"which program {place} starts is not known, and it may state another precision"
-    for name in _missing(project, scope, scope.command) if scope.command is not None else ():
+    for place in open_calls(project, scope) if scope.command is not None else ():
+        return f"{place} makes the trainer's arguments of what is not followed, maybe not of this line"
+    for name in missing_files(project, scope, scope.command) if scope.command is not None else ():
         return f"{name}, which the line names, is not seen here and may state another precision"
     for name in _named_by_variables(project, scope):
         return f"which file {name} is decides a variable, and each of them states a precision"
@@ -203,15 +205,6 @@ def _loaded_in_few_bits(project: Project, scope: Scope) -> str:
     return ""
 
 
-def _of_any_program(project: Project, scope: Scope) -> Iterator[str]:
-    """The launch lines of the runs that read a place whose program is an argument: ``accelerate launch "$@"``."""
-    for run in runs_with(project, scope):
-        command = run.command if not run.modules else None
-        is_unseen = scope.title in scope.framework.recognize.launchers and scope.command is command
-        if command is not None and (command.script.startswith("$") or (is_unseen and not command.script)):
-            yield f"{run.place.path}:{run.place.span.row}"
-
-
 def _named_by_variables(project: Project, scope: Scope) -> Iterator[str]:
     """The files that variables name on command lines of the runs that read a place."""
     for run in runs_with(project, scope):
@@ -309,24 +302,6 @@ def _unfollowed_words(project: Project, scope: Scope, target: str) -> Iterator[s
         for entry in config.text.entries if config.document.path not in stated else ():
             if as_dtype(entry.value) in others:
                 yield f"{config.document.path}:{config.span(entry).row} {entry.name} is {entry.value}"
-
-
-def _missing(project: Project, scope: Scope, command: CommandLine) -> Iterator[str]:
-    """The DeepSpeed files of a command line that the project does not hold, or that nobody here can read."""
-    for word, after in pairwise((*command.words, "")):
-        flag, equals, value = word.partition("=")
-        value = value if equals else after
-        is_named = flag.startswith("-") and plain_flag(flag) in DEEPSPEED_FILES and "." in value.rpartition("/")[2]
-        is_seen = value.endswith(CONFIG_ENDINGS) and file_named(project, scope.path, value) is not None
-        if is_named and not is_seen and value[:1] not in "-$" and not _is_written(project, scope, value):
-            yield value
-
-
-def _is_written(project: Project, scope: Scope, name: str) -> bool:
-    """Whether the script or notebook of a command line writes a file of this name itself."""
-    origins = (other.origin for other in scopes_of(project) if other.path == scope.path)
-    written = {item.config.name.rpartition("/")[2] for item in origins if isinstance(item, TextOrigin)}
-    return name.rpartition("/")[2] in written
 
 
 def _named_by_variable(project: Project, path: str, command: CommandLine) -> Iterator[str]:
