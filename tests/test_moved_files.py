@@ -51,3 +51,38 @@ def test_a_file_in_a_group_that_hydra_composes_for_nobody_is_not_known_to_be_rea
 ) -> None:
     report, _ = moved(tmp_path, all_rules(), FILES | texts, "fp16-mixed")
     assert ("recipes/launch/one.yaml" in paths_changed(report)) is is_safe
+
+
+MISTYPED = """
+import argparse
+
+import torch
+import yaml
+from accelerate import Accelerator
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--config", default="NAMED")
+args = parser.parse_args()
+settings = yaml.safe_load(open(args.config))
+accelerator = Accelerator(mixed_precision=settings["training"]["mixed_precision"])
+model = torch.nn.Linear(8, 8)
+model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+accelerator.backward(model(torch.ones(4, 8)).sum())
+optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ("./configs/one.yaml", ["config/one.yaml", "config/two.yaml"]),
+        ("./configs/three.yaml", []),
+        ("", []),
+    ],
+)
+def test_files_beside_one_that_a_wrong_path_means_are_told(named: str, told: list[str], tmp_path: Path) -> None:
+    texts = dict.fromkeys(("config/one.yaml", "config/two.yaml"), "training:\n  mixed_precision: fp16\n  rate: 1\n")
+    files = {"train.py": MISTYPED.replace("NAMED", named), "other/four.yaml": texts["config/one.yaml"], **texts}
+    report, runs = moved(tmp_path, all_rules(), files, "bf16-mixed")
+    assert not report.changes
+    assert [place.path for place in runs["train.py"].why if place.path != "train.py"] == told

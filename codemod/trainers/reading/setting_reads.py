@@ -7,13 +7,14 @@ beside it: ``config.dtype`` alone says nothing about a ``dtype:`` in some file.
 from __future__ import annotations
 
 import ast
+import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
 from ...formats.text import Entry
 from ...model import Edit, EditRefused
-from ...purpose.files import purpose_of
+from ...purpose.files import CONFIG_ENDINGS, purpose_of
 from ...purpose.imports import connected_modules
 from ...python.names import FunctionNode, ModuleNames, string_of
 from ...python.scopes import positional
@@ -25,6 +26,7 @@ from .configs import ConfigFile, config_files
 from .hydra_picks import is_never_picked, is_said_over
 from .launch_flags import programs_of, runs_one_of, truth_of
 from .loaded_files import is_only_composed, loaders_of
+from .program_files import file_in_code
 from .source import Source, entry_source
 
 MAPPINGS = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
@@ -105,7 +107,8 @@ def entries_read(project: Project, read: Read) -> Iterator[Source]:
             continue
         path = config.document.path
         is_seen = read.of_environment or is_loaded_for(project, config.document.path, read.module)
-        is_others = not is_seen and bool(loaders_of(project, config.document.path))
+        is_near = not is_seen and _is_meant(project, path, read.module)
+        is_others = not is_seen and not is_near and bool(loaders_of(project, config.document.path))
         for entry in config.text.entries:
             if not _names(entry, read) or not entry.is_scalar or (is_others and entry.kind == "pair"):
                 continue
@@ -117,9 +120,23 @@ def entries_read(project: Project, read: Read) -> Iterator[Source]:
             ):
                 continue
             elif (is_seen and (len(entry.key) == len(read.parts) or _is_of_group(config, entry, read))) or (
-                (is_seen or len(entry.key) >= read.levels) and _fits(project, config, entry, read)
+                (is_seen or len(entry.key) >= read.levels)
+                and (_fits(project, config, entry, read) or (is_near and entry.key == read.parts))
             ):
                 yield replace(entry_source(config, entry), is_guessed=not is_seen)
+
+
+def _is_meant(project: Project, path: str, module: ModuleNames) -> bool:
+    """Whether a program names a file of the same folder by a path that leads nowhere: ``configs/a.yaml``."""
+    folder = posixpath.dirname(path)
+    return any(folder in project.memo(_folders_meant, item) for item in connected_modules(project, module))
+
+
+def _folders_meant(project: Project, module: ModuleNames) -> frozenset[str]:
+    texts = [(node, node.value) for node in module.of_type(ast.Constant) if isinstance(node.value, str)]
+    named = [(node, text) for node, text in texts if "/" in text and text.endswith(CONFIG_ENDINGS)]
+    names = {posixpath.basename(text) for node, text in named if file_in_code(project, module, node) is None}
+    return frozenset(posixpath.dirname(path) for path in project.paths if posixpath.basename(path) in names)
 
 
 def _overriding(config: ConfigFile, entry: Entry) -> Source:
