@@ -68,8 +68,9 @@ weights as they are); kohya with a `network_module` or another optimizer; a mode
 gets a new float32 part; adapters that an option adds, where no launch line shows what is run; options that make the
 weights 16-bit, or the optimizer, and are off in all runs that the project states, or that no launch line gives
 together; defaults beside a file that may overrule them, that nothing is seen to read and that says a rate at which most
-weights move; settings whose values it does not state, or only in files that no program is seen to load; code that keeps its own float32 copies; steps on
-random tensors alone, or under a profiler, whose weights are not saved (benchmarks).
+weights move; settings whose values it does not state, or only in files that no program is seen to load; code that
+keeps its own float32 copies; steps on random tensors alone, or under a profiler, whose weights are not saved
+(benchmarks).
 """
 
 from __future__ import annotations
