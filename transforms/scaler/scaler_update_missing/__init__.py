@@ -7,7 +7,9 @@ been called since the last update().`: the run ends in its second step. The othe
 pass in which the step waited (gradient accumulation), or a second time behind the same step, stops with
 `AssertionError: No inf checks were recorded prior to update.`. With the scaler switched off neither happens, so runs in
 float32 hide it. `scaler.update()` between the steps of two optimizers after one backward pass raises nothing: whenever
-the scale changes, the second optimizer steps half or twice as far, and the scale grows twice as often.
+the scale changes, the second optimizer steps half or twice as far, and the scale grows twice as often. Nor does a test
+for skipped steps that compares `get_scale()` of before and after `step` alone: it is the update that changes the scale,
+so each step looks taken, and a scheduler moves on without it.
 
 ## Why
 
@@ -19,7 +21,8 @@ after all optimizers, as `step` divides by the scale of that moment (`torch/amp/
 
 `update` [safe]: `scaler.update()` behind the only step of the function. `move` [safe]: an update that also runs where
 the step waits goes behind the step. `once` [safe]: the second of two updates goes. They change nothing in runs that did
-not stop. An update behind the loop of the steps, or between those of two optimizers, is only reported.
+not stop. An update behind the loop of the steps, or between those of two optimizers, and a test that comes before the
+update are only reported.
 
 ## Not flagged
 
@@ -59,6 +62,7 @@ from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.unscaled_steps import stored_in
 from .between_steps import updates_between
+from .unmoved_scales import unmoved_scales
 
 HIDDEN_ROUTES = frozenset({"escaped", "returned"})
 HIDDEN_USES = ("private", "escaped", "stored", "bound-method", "method", "returned", "called")
@@ -83,6 +87,7 @@ def check(project: Project) -> Iterator[Finding]:
 def _findings(project: Project, scaler: Scaler) -> Iterator[Finding]:
     steps = list(steps_of(scaler))
     yield from (rule.found(*draft) for step in steps for draft in updates_between(project, step))
+    yield from (rule.found(*draft) for step in steps for draft in unmoved_scales(step))
     if not scaler.uses_of("update"):
         if not _is_done_otherwise(project, "update"):
             yield from _never_updated(project, steps)
