@@ -12,8 +12,8 @@ from ....codemod.python.paths import guard_facts, loops, position
 from ....codemod.torch.scaler_steps import ScalerStep
 
 MESSAGE = (
-    "both scales are read before `scaler.update()`, which alone changes the scale: they are always equal, and a step that"
-    " is skipped is not seen; read the second one after the update"
+    "both scales are read before `scaler.update()`, which alone changes the scale: they are always equal, and a step"
+    " that is skipped is not seen; read the second one after the update"
 )
 
 
