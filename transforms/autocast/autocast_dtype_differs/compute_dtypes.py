@@ -153,10 +153,13 @@ def weights_used_in(project: Project, region: Autocast) -> Named | None:
     for call in (node for node in ast.walk(module.statement_of(region.node)) if isinstance(node, ast.Call)):
         for model in (call.func, receiver_of(call)):
             found = half_weights(project, module, model, call) if model is not None else None
-            if found is None or found.dtype != BF16 or found.adapted or found.decided.given or found.change is None:
+            change = found.change if found is not None else None
+            if found is None or found.dtype != BF16 or found.adapted or found.decided.given:
                 continue
-            made = found.change.node
-            asked = _asked_in(made) if isinstance(made, ast.Call) and found.change.module is module else None
+            if change is None or change.module is not module:
+                continue
+            made = change.node
+            asked = _asked_in(made) if isinstance(made, ast.Call) else None
             text = ast.unparse(asked) if asked is not None and means_the_same(module, asked, region.node) else None
             return Named(
                 asked or made, f"the weights of {found.name} are bfloat16", f"the weights of {found.name}", text
