@@ -571,3 +571,35 @@ def test_a_launch_line_in_a_string_is_told(code: str, row: int, tmp_path: Path) 
     assert paths_changed(report) == {"run.sh"}
     told = [(place.path, place.span.row) for place in runs["run.sh"].still]
     assert told == ([("cluster.py", row)] if row else [])
+
+
+LOADED = """
+    import torch
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+
+    def load(name, bits=None):
+        kept, quantized = None, None
+        if bits == "4bit":
+            kept = torch.bfloat16
+            quantized = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=kept)
+        return AutoModelForCausalLM.from_pretrained(name, quantization_config=quantized, torch_dtype=kept)
+"""
+
+
+@pytest.mark.parametrize(
+    ("texts", "target", "rows"),
+    [
+        ({"lib/load.py": LOADED}, "fp32", [8]),
+        ({"lib/load.py": LOADED}, "fp16-mixed", [8]),
+        ({"lib/load.py": LOADED}, "bf16-mixed", []),
+        ({"tests/test_load.py": LOADED}, "fp32", []),
+        ({"lib/load.py": LOADED, "train.py": TRAINER.format(before="make = print")}, "bf16-mixed", []),
+    ],
+)
+def test_what_code_says_is_told_where_no_run_is_found(
+    texts: dict[str, str], target: str, rows: list[int], tmp_path: Path
+) -> None:
+    report, runs = moved(tmp_path, all_rules(), texts, target)
+    assert not report.changes
+    assert [place.span.row for row in runs.values() for place in row.still if place.path == "lib/load.py"] == rows

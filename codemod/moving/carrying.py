@@ -32,7 +32,15 @@ from .left_behind import CODE, dtype_of, last_part, named_by, other_halves
 from .pairs import UNKNOWN, only_own
 from .remarks import told_beside
 from .spelled import renamed_files, spelled_in_texts
-from .still_says import as_edited, loose_entries, not_known, other_regions, shown_to_users, still_saying
+from .still_says import (
+    as_edited,
+    loose_entries,
+    not_known,
+    of_no_run,
+    other_regions,
+    shown_to_users,
+    still_saying,
+)
 from .verifying import MOVE, Verdict, changed, modules_and_built, said, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
@@ -90,10 +98,12 @@ def move(
         report = engine.migrate(project, rules, target, replace(options, decide=_refusing(held, frozen, options)))
         after = changed(project, report)
         judged = verdicts(project, after, report, known, options)
-    rows = ((each, _with_still(project, after, each, _row(each, target, back, options), target)) for each in judged)
+    rows = [(each, _with_still(project, after, each, _row(each, target, back, options), target)) for each in judged]
     doubts = {edit: each.doubts[0] for each in judged if each.doubts for fix in each.applied for edit in fix.edits}
     applied = tuple((finding, _doubted(fix, doubts)) for finding, fix in report.applied)
     listed = tuple(only_own(project, row) for each, row in rows if _is_listed(each, row))
+    unused = (of_no_run(row, each.pair, target) for each, row in rows if not listed)
+    listed = listed or tuple(row for row in unused if row.still)
     return replace(report, applied=applied, moves=listed)
 
 
@@ -321,7 +331,7 @@ def _reason(item: Declaration) -> str:
     if _is_not_followed(item):
         return NOT_FOLLOWED
     if item.regime == FP32:
-        return OFF if item.key != NOTHING else NOT_ON
+        return NOT_ON if item.key == NOTHING else OFF
     return NO_REGION if item.role == "scaler" else BY_HAND
 
 

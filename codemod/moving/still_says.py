@@ -7,10 +7,11 @@ ask for the old type. Such a place is told; whether it counts, a person has to s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from ..model import Place
-from ..outcome import Declaration, Target
+from ..outcome import Declaration, MoveState, RunMove, Target
 from ..purpose.files import purpose_of
 from ..source.project import Project
 from ..torch.dtypes import Dtype
@@ -93,16 +94,22 @@ def other_regions(pair: Pair, regimes: Collection[str]) -> Iterator[Place]:
             yield Place(item.path, item.span, f"still switches mixed precision on: {item.key}")
 
 
-def loose_entries(pair: Pair, target: Target) -> tuple[Place, ...]:
+def loose_entries(pair: Pair, target: Target, *, in_code: bool = False) -> tuple[Place, ...]:
     """What a file that nothing is seen to read says of the other 16-bit type, as other files of its kind do.
 
-    Flags also in code, which starts a program with words that are not followed.
+    Flags also in code, which starts a program with words that are not followed; the rest of code where it is asked for.
     """
     others = other_halves(target)
     items = [entry.declaration for entry in pair.entries]
     flags = [item for item in items if item.role == "flag" and named_by(item) in others]
-    told = (item for item in items if _names_one(item, others) and not item.path.endswith(CODE))
+    told = (item for item in items if _names_one(item, others) and (in_code or not item.path.endswith(CODE)))
     return tuple(_told(item) for item in dict.fromkeys((*flags, *told)) if item.framework != MODEL)
+
+
+def of_no_run(row: RunMove, pair: Pair, target: Target) -> RunMove:
+    """What code says that no run is found to use: told where there is nothing else to tell."""
+    still = () if purpose_of(row.path).is_left_alone else loose_entries(pair, target, in_code=True)
+    return replace(row, state=MoveState.LOOSE, why=(), still=still)
 
 
 def _names_one(item: Declaration, others: Collection[Dtype]) -> bool:
