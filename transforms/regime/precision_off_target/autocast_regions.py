@@ -27,13 +27,14 @@ from .demanded_halves import demanded_half
 from .half_kernels import half_only_kernel
 from .losses_of_models import OF_MODEL, computes_scaled_loss
 from .spelling import argument_set, replaced
-from .switches import Switch, half_asked_by, is_for_half_only, switches_of, undecided
+from .switches import Switch, closing_switches, half_asked_by, is_for_half_only, switches_of, undecided
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
 from .training_scalers import WITH_SCALER, doubted_scaling, is_left_unscaled, with_scaler
 from .twin_flags import OTHER_USES, twin_flag
 from .unknown_arrays import misfit
 
 NAMED = "{} is named for another dtype, and would switch {} on"
+DEAD = "{} decides today, and would do nothing then"
 DEFAULTS = ("parameter", "argument")
 """Where a truth value is left: what a caller passes decides, and a switch that is off is not flipped."""
 
@@ -232,13 +233,20 @@ def _doubted(project: Project, region: TrainingRegion) -> Iterator[Move]:
 
 def _to_float32(project: Project, region: TrainingRegion) -> Iterator[Move]:
     """By the project's own setting, else its own switch, else the region is switched off."""
+    deciding = _deciding(project, region)
+    if any(switch.sources for switch in deciding):
+        yield from _switched_off(project, region, [switch for switch in deciding if switch.sources])
+        return
     given = [
         (knob, source) for knob in region.knobs if knob.literal(FP32) is not None for source in knob.sources(project)
     ]
     if given:
-        yield from _settings(project, region, given, FP32, None)
+        doubt = DEAD.format(deciding[0].text) if deciding else ""
+        for move in _settings(project, region, given, FP32, None):
+            yield replace(move, unproved=move.unproved or doubt)
         return
-    switches = [switch for switch in switches_of(project, region.autocast) if switch.sources]
+    every = (*switches_of(project, region.autocast), *closing_switches(project, region.autocast))
+    switches = [switch for switch in every if switch.sources]
     if switches:
         yield from _switched_off(project, region, switches)
     elif not region.is_alternative and FP32 not in region.values and region.autocast.call is not None:
@@ -252,20 +260,32 @@ def _to_float32(project: Project, region: TrainingRegion) -> Iterator[Move]:
         yield Move(document.path, document.span(region.autocast.node), message, effect, (edit,), unproved=open_one)
 
 
+def _deciding(project: Project, region: TrainingRegion) -> list[Switch]:
+    """The switches without which a region computes in float32, and with which another setting picks its dtype."""
+    halves = [scenario for scenario in region.scenarios if scenario.value in HALVES]
+    found = []
+    for knob in region.knobs:
+        off, is_asked = knob.literal(FP32), (any(given.text == knob.text for given in each.given) for each in halves)
+        if isinstance(off, bool) and knob.meaning(not off) is None and all(is_asked):
+            found.append(Switch(knob.module, knob.node, knob.sources(project), opens=not off))
+    return found
+
+
 def _switched_off(project: Project, region: TrainingRegion, switches: list[Switch]) -> Iterator[Move]:
     if any(switch.is_off_by_default for switch in switches):
         return
     for switch in switches:
         picked = "a test picks this value, and decides what it belongs to as well" if switch.is_picked else ""
         for source in switch.on:
-            message = f"{source.key} switches mixed precision on; the target is fp32"
+            says_on = "switches mixed precision on" if switch.opens else "leaves mixed precision on"
+            message = f"{source.key} {says_on}; the target is fp32"
             evidence = (_place(region, f"{switch.text} is the switch of this region"),)
             try:
-                edits: tuple[Edit, ...] = (source.respelled(False),)
+                edits: tuple[Edit, ...] = (source.respelled(not switch.opens),)
             except EditRefused as refusal:
                 message, edits = f"{message}: it has to be switched off by hand ({refusal})", ()
             effect = f"switch it off; {EFFECTS['fp32']}"
-            unproved = picked or chosen_besides(project, source, False)
+            unproved = picked or switch.other_meaning or chosen_besides(project, source, not switch.opens)
             yield Move(source.path, source.span, message, effect, edits, evidence, unproved)
 
 

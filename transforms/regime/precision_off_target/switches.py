@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.model import Place
+from ....codemod.python.bindings import only_value
 from ....codemod.python.callers import callers_of
 from ....codemod.python.functions import called_function
 from ....codemod.python.identifiers import words_of
@@ -25,6 +26,9 @@ from ....codemod.trainers.reading.stated_words import is_switch, speaks
 from ....codemod.trainers.reading.word_tests import word_tests
 from ....codemod.trainers.writing.chosen_besides import SHOWING
 
+DEVICES = frozenset(("cuda", "gpu", "cpu", "device", "mps", "xpu"))
+"""Words of names that say what a program runs on."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Switch:
@@ -33,6 +37,8 @@ class Switch:
     module: ModuleNames
     node: ast.expr
     sources: tuple[Source, ...]
+    opens: bool = True
+    """False for one that must not be true: ``enabled=not args.full_precision``."""
 
     @property
     def text(self) -> str:
@@ -40,13 +46,22 @@ class Switch:
 
     @property
     def is_off_by_default(self) -> bool:
-        """Whether everything that is known to set it says no."""
-        return bool(self.sources) and all(item.value is False or item.value is None for item in self.sources)
+        """Whether everything that is known to set it says no; or yes, of one that closes the region."""
+        off = (False, None) if self.opens else (True,)
+        return bool(self.sources) and all(item.value in off for item in self.sources)
 
     @property
     def is_picked(self) -> bool:
         """Whether the code gives it both values itself: ``amp = True`` in one branch, or call, and False in another."""
         return {True, False} <= {item.value for item in self.sources if item.kind in ("constant", "argument")}
+
+    @property
+    def other_meaning(self) -> str:
+        """That a closing switch is not named for precision: ``not args.debug``. Empty where it is, or opens."""
+        names = (last_name(self.node), *(item.key.rpartition(".")[2] for item in self.sources))
+        if self.opens or any(speaks(name) or not words_of(name).isdisjoint(DTYPE_WORDS) for name in names):
+            return ""
+        return f"{self.text} is not named for precision, and may decide more"
 
     def is_named_for_other(self, wanted: Dtype) -> bool:
         """Whether its name, or that of an option that feeds it, says the other 16-bit dtype alone: ``--fp16``."""
@@ -56,8 +71,8 @@ class Switch:
 
     @property
     def on(self) -> tuple[Source, ...]:
-        """The places that switch it on."""
-        return tuple(item for item in self.sources if item.value is True)
+        """The places that switch mixed precision on."""
+        return tuple(item for item in self.sources if item.value is self.opens)
 
 
 def switches_of(project: Project, item: Autocast) -> tuple[Switch, ...]:
@@ -70,6 +85,12 @@ def switches_of(project: Project, item: Autocast) -> tuple[Switch, ...]:
     return tuple(Switch(module, node, truths(project, module, node)) for module, node in nodes)
 
 
+def closing_switches(project: Project, item: Autocast) -> tuple[Switch, ...]:
+    """The switches of a region that keep it off when they are on: ``enabled=not args.full_precision``."""
+    nodes = [switch.node for switch in region_switches.switches_of(item) if not switch.opens]
+    return tuple(Switch(item.module, node, truths(project, item.module, node), opens=False) for node in nodes)
+
+
 def is_off_by_default(project: Project, item: Autocast) -> bool:
     """Whether everything that is known to set a switch of the region says no, so that only a caller's flag opens it."""
     return any(switch.is_off_by_default for switch in switches_of(project, item))
@@ -77,8 +98,8 @@ def is_off_by_default(project: Project, item: Autocast) -> bool:
 
 def undecided(project: Project, item: Autocast) -> str:
     """Why a region should not be switched off by itself: an option that nothing here gives a value decides."""
-    speaking = (switch for switch in switches_of(project, item) if any(map(is_switch, _names(switch.node))))
-    open_ones = [switch.text for switch in speaking if not switch.sources]
+    asked = [switch for switch in switches_of(project, item) if _is_asked(item, switch.node)]
+    open_ones = [switch.text for switch in (*asked, *closing_switches(project, item)) if not switch.sources]
     if open_ones:
         return f"{open_ones[0]} decides today, and would do nothing then"
     tests = word_tests(project, item)
@@ -93,6 +114,20 @@ def undecided(project: Project, item: Autocast) -> str:
     dtype = item.dtype_node
     other = _other_use(project, item.module, dtype) if isinstance(dtype, ast.Name) else None
     return f"{other.path}:{other.span.row} {other.message}" if other is not None else ""
+
+
+def _is_asked(item: Autocast, node: ast.expr) -> bool:
+    """Whether a switch is one of precision: by its name, or since nothing but ``enabled=`` is seen to make use of it.
+
+    What a test or torch says of the machine is none: ``cuda = device.type != "cpu"``.
+    """
+    names = [*_names(node)]
+    if any(map(is_switch, names)) or node is not item.enabled_node:
+        return any(map(is_switch, names))
+    value = only_value(item.module, node) or node
+    is_test = isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant)
+    is_torch = isinstance(value, ast.Call) and (item.module.qualified(value.func) or "").startswith("torch.")
+    return not (is_test or is_torch or any(not DEVICES.isdisjoint(words_of(name)) for name in names))
 
 
 def tests_of_callers(project: Project, item: Autocast) -> Iterator[tuple[ModuleNames, ast.expr]]:
