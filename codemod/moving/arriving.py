@@ -8,6 +8,7 @@ from ..model import Fix, Place, Span
 from ..outcome import RunReport, Target
 from ..purpose.targets import compute_dtype
 from ..torch.dtypes import MIXED, TRUE
+from ..trainers.reading.region_switches import ENABLED
 from .left_behind import named_by, other_halves
 from .pairs import UNKNOWN, Pair
 
@@ -24,7 +25,20 @@ OF_THE_MACHINE = "portable"
 def has_arrived(pair: Pair, target: Target) -> bool:
     """Whether the ledger of the new texts reads the very target, or float32 where nobody switches an option on."""
     is_off_now = pair.after is not None and pair.after.default == FP32 != pair.before.default
-    return target.regime in (OF_THE_MACHINE, pair.regime) or (target.regime == FP32 and is_off_now)
+    is_off = target.regime == FP32 and (is_off_now or is_there_already(pair, target))
+    return is_off or target.regime in (OF_THE_MACHINE, pair.regime)
+
+
+def is_there_already(pair: Pair, target: Target) -> bool:
+    """Whether float32 was asked for, and a run has it before and after, whatever may be switched on.
+
+    What is still found then is for those who switch it on; a run through several files has one of them that does.
+    """
+    runs = (pair.before, pair.after or pair.before)
+    if target.regime != FP32 or any(FP32 not in (run.default, run.regime) for run in runs):
+        return False
+    switches = [item for item in pair.declared if item.feeds and item.condition.startswith(ENABLED)]
+    return pair.before.default != FP32 or all(item.regime in ("", FP32) for item in switches)
 
 
 def may_stay_open(pair: Pair, target: Target, applied: Sequence[Fix] = ()) -> bool:

@@ -26,7 +26,7 @@ from ..trainers.reading.run_regimes import NOTHING
 from ..trainers.reading.stated_apex import FLOAT16_ALONE
 from ..trainers.reading.stated_casts import PARTS
 from ..trainers.writing.transactions import STAYS
-from .arriving import FP32, has_arrived, may_stay_open, mixed_of, off_target, weights_apart
+from .arriving import FP32, has_arrived, is_there_already, may_stay_open, mixed_of, off_target, weights_apart
 from .asks_hardware import asks_for_hardware
 from .left_behind import CODE, dtype_of, last_part, named_by, other_halves
 from .pairs import UNKNOWN, only_own
@@ -279,6 +279,8 @@ def _state(each: Verdict, target: Target, withdrawn: bool, stated: bool) -> Move
     regime = each.pair.regime
     arrived = has_arrived(each.pair, target)
     is_open = may_stay_open(each.pair, target, each.applied)
+    if not (each.applied or each.is_apart) and is_there_already(each.pair, target):
+        return MoveState.THERE
     if each.is_apart and not each.applied:
         return MoveState.APART
     if each.failures:

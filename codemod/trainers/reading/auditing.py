@@ -16,7 +16,7 @@ from .declarations import scopes_of
 from .documented import documented
 from .followed import NOT_GIVEN, followed_in
 from .handed import Handed, handed_to
-from .left_open import ELSEWHERE, is_left, left_switches, open_defaults, passed_together
+from .left_open import ELSEWHERE, by_switches, is_left, open_defaults, passed_together
 from .loaded_files import serves_inference
 from .programs_started import trains_among_tests
 from .run_code import is_used
@@ -163,7 +163,7 @@ def _report(
         regime = "unknown" if left_out or any(map(_decides, deciding)) else regime_of_run(run, own)
     if regime == "unknown" and not left_out and all(map(_states_nothing, own)) and _are_off(said_here):
         regime = "fp32"
-    default, other = _besides(run, own, left, regime)
+    default, other = _besides(project, run, own, left, regime)
     if regime == UNKNOWN:
         entries += [RunEntry(item, member.link, "", "") for member, item in passed_together(run)]
     if regime != UNKNOWN and default != UNKNOWN:
@@ -180,7 +180,7 @@ def _scalers_off(run: Run, own: Sequence[Declaration]) -> list[Declaration]:
 
 
 def _besides(
-    run: Run, own: Sequence[Declaration], left: Mapping[Declaration, Declaration], regime: str
+    project: Project, run: Run, own: Sequence[Declaration], left: Mapping[Declaration, Declaration], regime: str
 ) -> tuple[str, str]:
     """What a run computes in by default, where ``regime`` is not it, and what else it can compute in."""
     winner = run.winner
@@ -188,10 +188,8 @@ def _besides(
         other = winner.regime_without_bf16
         return "", f"{other} where the machine has no bfloat16" if other not in ("", regime) else ""
     default, other = otherwise(run, own, regime)
-    switches = left_switches(run, own, left) if not default else ""
-    if switches and regime not in ("fp32", UNKNOWN):
-        return UNKNOWN, f"{regime} where {switches} is on"
-    return default, other
+    is_open = not default and regime not in ("fp32", UNKNOWN)
+    return (by_switches(project, run, own, left, regime) if is_open else None) or (default, other)
 
 
 def _trains(project: Project, path: str, modules: Sequence[str], entries: Iterable[RunEntry]) -> bool:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ...model import Span
 from ...outcome import Declaration
 from ...source.project import Project
+from ...torch.autocast import autocasts
 from ..parsers.programs import interface_of
+from .numerals import truths
 from .opened_files import Started, left_to_file
 from .program_files import file_named
+from .region_switches import made_if, main_switch
 from .run_files import reads_python_file
 from .run_members import Member, Run
 from .run_settings import strongest_switches
@@ -32,7 +36,18 @@ def _left(project: Project, run: Run, items: Iterable[Declaration]) -> Iterator[
             yield item, replace(item, regime="", feeds=f"{item.feeds}; unless {file} says it")
 
 
-def left_switches(run: Run, items: Sequence[Declaration], left: Mapping[Declaration, Declaration]) -> str:
+def by_switches(
+    project: Project, run: Run, items: Sequence[Declaration], left: Mapping[Declaration, Declaration], regime: str
+) -> tuple[str, str] | None:
+    """What a run computes in by default, and what else, where files that nobody knows switch its regions."""
+    switches = _left_switches(run, items, left)
+    keys, said = _guessed_switches(project, items) if not switches else ("", frozenset[bool]())
+    if said == {False}:
+        return "fp32", f"{regime} with {keys}"
+    return ("unknown", f"{regime} where {switches or keys} is on") if switches or len(said) > 1 else None
+
+
+def _left_switches(run: Run, items: Sequence[Declaration], left: Mapping[Declaration, Declaration]) -> str:
     """The keys that switch a region of the run on or off, where neither its line nor a known file says which."""
     told = {item: each for item, each in left.items() if item.regime and item.condition}
     keys: dict[str, None] = {}
@@ -41,6 +56,34 @@ def left_switches(run: Run, items: Sequence[Declaration], left: Mapping[Declarat
         if all(item.role == "option" for item in given):
             keys |= {item.key: None for item in told if item.condition == condition}
     return " and ".join(keys)
+
+
+def _guessed_switches(project: Project, items: Iterable[Declaration]) -> tuple[str, frozenset[bool]]:
+    """The keys of switches that only files say which nothing is seen to load, and whether regions are on with them.
+
+    Nothing where one of the regions has another switch, or none.
+    """
+    regions = [item for item in items if item.role == "compute" and item.regime and not item.feeds]
+    found = [project.fact(_guessed).get((item.path, item.span), ("", frozenset[bool]())) for item in regions]
+    if not all(said for _, said in found):
+        return "", frozenset()
+    return " and ".join(dict.fromkeys(key for key, _ in found)), frozenset().union(*(said for _, said in found))
+
+
+def _guessed(project: Project) -> Mapping[tuple[str, Span], tuple[str, frozenset[bool]]]:
+    """The same of each region, by its place; a fallback is what counts where none of the files names the key."""
+    found = {}
+    for region in autocasts(project):
+        switch = main_switch(project, region)
+        asked = (region.module, switch.node) if switch is not None else made_if(project, region)
+        opens = switch.opens if switch is not None else True
+        given = truths(project, *asked) if asked is not None else ()
+        told = [item for item in given if isinstance(item.value, bool) and item.kind != "fallback"]
+        if told and all(item.is_guessed for item in told):
+            key = told[0].key.rpartition(".")[2]
+            place = (region.module.path, region.module.document.span(region.node))
+            found[place] = (key, frozenset(item.value is opens for item in told))
+    return found
 
 
 def passed_together(run: Run) -> Iterator[tuple[Member, Declaration]]:

@@ -123,11 +123,13 @@ def _truths(scenario: Scenario) -> Iterator[tuple[str, bool]]:
 def made_if(project: Project, region: Autocast) -> tuple[ModuleNames, ast.expr] | None:
     """``amp`` of ``enabled=scaler is not None``, where ``scaler = GradScaler() if amp else None`` made the object.
 
-    And of ``enabled=backend == "native"``, or that test around the region, where ``if amp: backend = "native"``.
+    And of ``enabled=backend == "native"``, where ``if amp: backend = "native"``; also of a test around the region.
     """
-    made = _made_of(project, region, region.enabled_node, ast.IsNot)
-    tests = [item.test for item in reversed(guards(region.module, region.node)) if item.holds]
-    nodes = (region.enabled_node, *tests) if made is None else ()
+    around = list(reversed(guards(region.module, region.node)))
+    asked = [(region.enabled_node, True), *((item.test, item.holds) for item in around)]
+    found = (_made_of(project, region, node, ast.IsNot if holds else ast.Is) for node, holds in asked)
+    made = next(filter(None, found), None)
+    nodes = [node for node, holds in asked if holds] if made is None else ()
     picked = (_picked_by(project, region.module, node) for node in nodes if isinstance(node, ast.Compare))
     return made or next(filter(None, picked), None)
 
@@ -153,7 +155,7 @@ def _is_speaking(module: ModuleNames, node: ast.expr) -> bool:
 
 
 def made_around(project: Project, region: Autocast) -> Iterator[tuple[ModuleNames, ast.expr]]:
-    """The same of the tests around a region as well: ``if scaler is not None:``."""
+    """The same of each of the tests around a region: ``if scaler is not None:``."""
     own = made_if(project, region)
     yield from [own] if own is not None else ()
     for guard in guards(region.module, region.node):
@@ -168,7 +170,10 @@ def _made_of(
     if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], kind) or not _is_nothing(node.comparators[0]):
         return None
     made, *others = trace(project, region.module, node.left, MADE) or (None,)
-    return made if not others else None
+    if made is None or others:
+        return None
+    part = _compared_with_true(made[1]) if isinstance(made[1], ast.Compare) else None
+    return (made[0], part.node) if part is not None and part.opens else made
 
 
 def condition_of(project: Project, region: Autocast) -> str:
@@ -209,10 +214,22 @@ def _switches(node: ast.expr, opens: bool) -> Iterator[RegionSwitch]:
     elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And if opens else ast.Or):
         for value in node.values:
             yield from _switches(value, opens)
+    elif isinstance(node, ast.Compare):
+        part = _compared_with_true(node)
+        yield from _switches(part.node, opens is part.opens) if part is not None else ()
     elif isinstance(node, ast.IfExp) and _arms(node) in ((True, False), (False, True)):
         yield from _switches(node.test, opens == _arms(node)[0])
     elif isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         yield RegionSwitch(node, opens)
+
+
+def _compared_with_true(node: ast.Compare) -> RegionSwitch | None:
+    """``args.amp`` of ``args.amp is True``; of a comparison with False something that is not set counts as well."""
+    other, operator = node.comparators[0], node.ops[0]
+    if len(node.ops) != 1 or not isinstance(other, ast.Constant) or other.value is not True:
+        return None
+    is_known = isinstance(operator, ast.Is | ast.Eq | ast.IsNot | ast.NotEq)
+    return RegionSwitch(node.left, isinstance(operator, ast.Is | ast.Eq)) if is_known else None
 
 
 def _arms(node: ast.IfExp) -> tuple[object, object]:
