@@ -54,12 +54,31 @@ def declared_options(
             listed = options_in(project, other).get(name, ())
             found = [item for item in listed if not _is_another_programs(project, item, module)]
             if found:
-                return found
+                return [*found, *_of_other_programs(project, (module, other), name)]
     return (
         _in_passed_files(project, module, name)
         or _in_imported_files(project, module, name)
         or picked_settings(project, module, name)
     )
+
+
+def _of_other_programs(project: Project, asked: tuple[ModuleNames, ModuleNames], name: str) -> Iterator[Option]:
+    """What other programs that use the reading module declare, where one of them does: each says it for itself."""
+    module, first = asked
+    if not project.memo(_uses, asked):
+        return
+    for other in connected_modules(project, module):
+        listed = options_in(project, other).get(name, ()) if other not in asked else ()
+        if not listed or purpose_of(other.path).is_left_alone or not project.memo(_uses, (module, other)):
+            continue
+        if not (project.memo(_uses, (first, other)) or project.memo(_uses, (other, first))):
+            yield from listed
+
+
+def _uses(project: Project, asked: tuple[ModuleNames, ModuleNames]) -> bool:
+    """Whether the second module is another one, and imports the first one."""
+    module, other = asked
+    return other is not module and module in reached_from(project, [other], MAX_FILES)
 
 
 def _in_imported_files(project: Project, module: ModuleNames, name: str) -> Sequence[Option]:
