@@ -128,6 +128,20 @@ def _listed_bases(module: ModuleNames) -> Iterator[str]:
                 yield posixpath.normpath(posixpath.join(posixpath.dirname(module.document.path), node.value))
 
 
+def set_over_bases(project: Project, path: str) -> frozenset[str]:
+    """The variables that a file with ``with read_base():`` gives values of its own, in place of all that bases say.
+
+    Values of ``_base_`` are merged with those below, but here the file is Python.
+    """
+    found = set()
+    for module in modules_at(project, [path] if path.endswith(".py") else ()):
+        for name, bindings in module.module_scope.bindings.items() if "read_base" in module.calls_by_name else ():
+            values = [item.value for item in bindings if item.kind == "assign" and item.value is not None]
+            if any(not any(name == getattr(node, "id", "") for node in ast.walk(value)) for value in values):
+                found.add(name)
+    return frozenset(found)
+
+
 def has_unseen_bases(project: Project, path: str) -> bool:
     """Whether a configuration in Python inherits from a file that the project does not hold, at whatever depth."""
     modules = modules_at(project, (path, *(base for base in project.memo(_bases_of, path) if base.endswith(".py"))))

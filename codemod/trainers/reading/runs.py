@@ -39,6 +39,7 @@ from .run_files import (
     modules_named,
     options_of,
     python_configs,
+    set_over_bases,
     shown_line,
 )
 from .run_members import DEFAULTS, Member, Run
@@ -187,10 +188,6 @@ class _Resolver:
         found = dict.fromkeys(item for word in configs_named(words) for item in files_named(self._project, path, word))
         return [item for item in found if item != path]
 
-    def _found(self, near: str, word: str) -> str | None:
-        """The project's file that a word on a command line (or in a file) names."""
-        return file_named(self._project, near, word)
-
     # --- what a member brings along -----------------------------------------------------------------------------------
 
     def _file_members(self, path: str, link: str) -> Iterator[Member]:
@@ -199,7 +196,7 @@ class _Resolver:
                 yield Member(scope, _rank(scope), link)
                 config = scope.origin.config if isinstance(scope.origin, TextOrigin) else None
                 for word in self._project.memo(files_named_by, config) if config is not None else ():
-                    further = self._found(path, word)
+                    further = file_named(self._project, path, word)
                     if further is not None and further != path:
                         yield from self._plain_members(further, f"named by {path}")
 
@@ -225,8 +222,11 @@ class _Resolver:
                     yield from self._with_bases(file, f"named in {path}")
 
     def _built_on(self, files: Iterable[RunFile]) -> Iterator[Member]:
-        """The scopes of files that build on each other."""
-        return (member for file in files for member in self._of_file(file))
+        """The scopes of files that build on each other, as far as nearer ones do not replace all that they decide."""
+        replaced: set[str] = set()
+        for file in files:
+            yield from (member for member in self._of_file(file) if not member.scope.is_replaced(replaced))
+            replaced |= self._project.memo(set_over_bases, file.path)
 
     def _composed(self, files: Iterable[RunFile]) -> Iterator[Member]:
         """The scopes of files that are composed; what a stronger one says again counts there alone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -123,6 +123,11 @@ class Scope:
         node = self.origin.node if self.kind == "call" and isinstance(self.origin, CodeOrigin) else None
         return node if isinstance(node, ast.Call) else None
 
+    def is_replaced(self, names: Set[str]) -> bool:
+        """Whether other values of these variables take the place of all that a module decides."""
+        leading = {item.name.partition(".")[0] for item in self.settings if item.key.means}
+        return self.is_of_module and bool(leading) and leading <= names
+
     @property
     def is_of_module(self) -> bool:
         """Whether it is the variables of a Python file."""
@@ -175,8 +180,10 @@ class Scope:
 
     @property
     def is_decided(self) -> bool:
-        """Whether every leading key has a known value."""
-        return all(setting.value is not None for setting in self.effective() if setting.key.means)
+        """Whether every leading key has a known value, or is a section with another one in it."""
+        leading = [item for item in self.effective() if item.key.means]
+        open_ones = (item for item in leading if item.value is None)
+        return all(item.kind == "section" and any(_is_in(other, item) for other in leading) for item in open_ones)
 
     def _is_refined(self, key: Key) -> bool:
         """Whether a key beside this one says more, here or in what this place builds on."""
@@ -186,6 +193,11 @@ class Scope:
         """The settings that count: of a key that repeats at the same place, the last one."""
         last = {(setting.key.name, setting.name): setting for setting in self.settings}
         return iter(last.values())
+
+
+def _is_in(setting: Setting, section: Setting) -> bool:
+    """Whether a setting with a value stands in a section."""
+    return setting.value is not None and setting.name.startswith(f"{section.name}.")
 
 
 def token_of_constant(value: Constant) -> str | None:
