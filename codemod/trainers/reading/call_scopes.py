@@ -10,7 +10,6 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from ...python.bindings import only_value
 from ...python.functions import all_bases, class_of
 from ...python.keywords import lasting_entries
 from ...python.names import ModuleNames, last_name, modules_at, modules_with, resolve
@@ -146,10 +145,10 @@ def _called(project: Project, module: ModuleNames, function: ast.expr) -> str | 
     qualified = resolve(project, module, function) if not module.is_ambiguous(function) else None
     if qualified is not None or not isinstance(function, ast.Attribute):
         return qualified
-    made: ast.expr | None = function.value
-    if isinstance(made, ast.Name):
-        made = only_value(module, made)
-    owner = resolve(project, module, made.func) if isinstance(made, ast.Call) else None
+    node = function.value
+    made = [item.value for item in module.bindings_of(node)] if isinstance(node, ast.Name) else [node]
+    owners = {resolve(project, module, item.func) if isinstance(item, ast.Call) else None for item in made}
+    owner = owners.pop() if len(owners) == 1 else None  # also where each branch makes one: ``YOLO("last.pt")``
     return f"{owner}.{function.attr}" if owner is not None else None
 
 
