@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 from ..source.facts import memo
 from ..source.project import Project
 from .arguments import hides_arguments
-from .functions import FunctionTarget, called_function
+from .functions import FunctionTarget, called_function, class_of
 from .limits import MAX_CALL_SITES, MAX_CALLER_FILES, MAX_FILES_SEARCHED
 from .names import FunctionNode, ModuleNames, modules_at
 from .precision_words import SAID
-from .scopes import positional
+from .scopes import last_name, positional
 from .started import started_function
 
 IMPORTING = ("importlib", "__import__", "runpy", "import_module")
 """Words of code that imports files by names which it computes."""
 COMMON = ("forward", "get", "call", "step", "update")
 """Names of methods that too many classes have."""
+
+MAX_HEIRS = 12
+"""Classes below one: of a class with more the arguments say nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +60,7 @@ def callers_of(project: Project, module: ModuleNames, function: FunctionNode) ->
         own, complete = _sites(project, module.path, function, name)
         complete = complete and all(_sites(project, item, function, name)[1] for item in computing)
         return _cut(own, complete)
-    sites: list[CallSite] = []
+    sites: list[CallSite] = [*_of_heirs(project, module, function)] if function.name == "__init__" else []
     complete = True
     everywhere = len(project.paths) <= MAX_FILES_SEARCHED
     paths = project.python_paths(() if everywhere else SAID, (name,))
@@ -68,6 +72,64 @@ def callers_of(project: Project, module: ModuleNames, function: FunctionNode) ->
         sites += found
         complete = complete and all_known
     return _cut(sites, everywhere and complete)
+
+
+def _of_heirs(project: Project, module: ModuleNames, function: FunctionNode) -> Iterator[CallSite]:
+    """What runs the ``__init__`` of a class besides: ``cls(...)``, and of classes below it calls, and ``super()``."""
+    owner = module.scopes[function].enclosing_class
+    node = owner.node if owner is not None else None
+    target = FunctionTarget(module, function, bound=True)
+    for other, heir in (
+        ((module, node), *project.memo(heirs_of, (module, node))) if isinstance(node, ast.ClassDef) else ()
+    ):
+        named = other.calls_by_name.get("cls", ())
+        yield from (CallSite(other, call, target) for call in named if _is_in_method(other, call, heir))
+        own = own_init(heir)
+        if own is not None and heir is not node:
+            calls = (call for call in other.calls_by_name.get("__init__", ()) if _is_super(call))
+            yield from (CallSite(other, call, target) for call in calls if other.scope_of(call).function.node is own)
+        elif heir is not node:
+            for path in project.python_paths((heir.name,)):
+                yield from _sites(project, path, function, heir.name)[0]
+
+
+def heirs_of(project: Project, asked: tuple[ModuleNames, ast.ClassDef]) -> tuple[tuple[ModuleNames, ast.ClassDef], ...]:
+    """The classes below a class, as far as their files name it; none below those that have an ``__init__``."""
+    module, node = asked
+    found: dict[ast.ClassDef, ModuleNames] = {}
+    waiting = [(module, node)]
+    while waiting and len(found) < MAX_HEIRS:
+        home, above = waiting.pop(0)
+        paths = project.python_paths((above.name,))
+        for other in modules_at(project, paths if len(paths) <= MAX_CALLER_FILES else (home.path,)):
+            for heir in other.of_type(ast.ClassDef):
+                bases = (class_of(project, other, base) for base in heir.bases[:1] if last_name(base) == above.name)
+                if heir not in found and any(base is not None and base[1].node is above for base in bases):
+                    found[heir] = other
+                    waiting += [(other, heir)] if own_init(heir) is None else []
+    return tuple((other, heir) for heir, other in found.items())
+
+
+def own_init(node: ast.ClassDef) -> FunctionNode | None:
+    """The ``__init__`` that a class has itself."""
+    return next((item for item in node.body if isinstance(item, FunctionNode) and item.name == "__init__"), None)
+
+
+def _is_in_method(module: ModuleNames, call: ast.Call, node: ast.ClassDef) -> bool:
+    """Whether a call stands in a class method of a class, which runs the ``__init__`` of the class or one below it."""
+    scope = module.scope_of(call).function
+    first = positional(scope.node.args)[:1] if isinstance(scope.node, FunctionNode) else []
+    return (
+        scope.enclosing_class is not None
+        and scope.enclosing_class.node is node
+        and [item.arg for item in first] == ["cls"]
+    )
+
+
+def _is_super(call: ast.Call) -> bool:
+    """``super().__init__(...)``."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "super"
 
 
 def _cut(sites: list[CallSite], complete: bool) -> Callers:

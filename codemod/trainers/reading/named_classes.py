@@ -6,6 +6,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
+from ...python.callers import heirs_of, own_init
 from ...python.names import ModuleNames
 from ...source.documents import FileKind
 from ...source.project import Project
@@ -29,8 +30,10 @@ def arguments_named(
     owner = scope.node if isinstance(scope.node, ast.ClassDef) else None
     if owner is not None and function.name != "__init__":
         return
-    name = owner.name if owner is not None else function.name
-    for config, place in project.fact(_places).get((module.document.path, name), ()):
+    heirs = project.memo(heirs_of, (module, owner)) if owner is not None else ()
+    below = [(other.path, heir.name) for other, heir in heirs if own_init(heir) is None]
+    named = [(module.path, owner.name if owner is not None else function.name), *below]
+    for config, place in (found for each in named for found in project.fact(_places).get(each, ())):
         is_seen = bool(loaders_of(project, config.document.path))
         above = place.key[:-1]
         wanted = {(*above, parameter), *((*above, under, parameter) for under in UNDER)}
