@@ -12,9 +12,8 @@ from precfix.codemod.trainers.reading.auditing import ledger_of
 from precfix.transforms.frameworks import load_frameworks
 
 from .fixture_cases import all_rules
-from .project_tree import open_tree, write_tree
+from .project_tree import open_tree
 from .test_accounted_moves import BY_ACCELERATE
-from .test_cli import precfix
 from .test_moving import REQUIRED, moved, paths_changed
 
 LOOP = """
@@ -192,16 +191,6 @@ def test_what_an_imported_module_does_as_a_script_does_not_hold_a_run_back(tmp_p
     files = {"train.py": code, "net.py": net, "conf.yaml": "bf16: true\n", **REQUIRED}
     report, runs = moved(tmp_path, all_rules(), files, "fp32")
     assert (paths_changed(report), runs["train.py"].state) == ({"conf.yaml"}, MoveState.MOVED), runs
-
-
-def test_a_run_that_is_left_is_no_clean_project(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = write_tree(tmp_path, {**SWITCHED, **REQUIRED})
-    run = precfix(capfd, monkeypatch, "migrate", "--to", "fp32", "--dry-run", "--no-cache", root)
-    assert run.code == 1
-    assert "No automatic edit in 2 files; nothing changed; 1 run left." in run.out + run.err
-    assert "No precision mistakes" not in run.out + run.err
 
 
 def test_what_one_sweep_gives_counts_in_no_other_run(tmp_path: Path) -> None:
