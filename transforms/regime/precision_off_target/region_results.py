@@ -24,7 +24,7 @@ from ....codemod.torch.tables.kernels import FLOAT16_ALONE
 from .inner_code import Inner, inner_code, loads_of
 from .narrowed import call_name, is_narrowed, loses
 from .readers_of_results import called, chain, is_handed_out, is_step, readers_of
-from .stored_names import COMPREHENSIONS, TAKING, contents_of, given_by
+from .stored_names import COMPREHENSIONS, TAKING, contents_of, given_by, without_numbers
 
 CONVERTING = ("numpy", "asarray", "array")
 """Methods and functions that make an array."""
@@ -133,7 +133,7 @@ class _Spread:
         self.conversions: dict[ast.Call, ModuleNames] = {}
         self.passed: dict[ast.expr, ModuleNames] = {}
         for module, statement in block:
-            self._add(module, function_of(module, statement), _computed(statement))
+            self._add(module, function_of(module, statement), _computed(project, module, statement))
         for module, function, names in inner.starts if inner is not None else ():
             self._add(module, function, names)
         while self._waiting:
@@ -240,12 +240,12 @@ def _passed(call: ast.Call) -> Iterator[ast.expr]:
         yield call.func.value
 
 
-def _computed(statement: ast.stmt) -> Iterator[str]:
+def _computed(project: Project, module: ModuleNames, statement: ast.stmt) -> Iterator[str]:
     """The variables that a statement of a region gives a result to, of whatever it computes it."""
     for node in ast.walk(statement):
         value = node.value if isinstance(node, TAKING) else None
         if value is not None and _computes(value):
-            yield from given_by(node)
+            yield from given_by(without_numbers(project, module, node))
 
 
 def _carries(node: ast.AST, names: set[str]) -> bool:

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....codemod.python.functions import called_function
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
-from .narrowed import call_name
+from .narrowed import call_name, loses
 from .readers_of_results import called, chain
 
 COLLECTING = ("append", "extend", "add", "update")
@@ -17,6 +18,8 @@ COUNTING = ("items", "enumerate")
 """Calls that give each value behind a key or a number."""
 COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 TAKING = ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr | ast.Expr
+MAX_HOPS = 4
+"""Functions in a row of which each returns what the next one gives."""
 LOOPING = ast.For | ast.AsyncFor | ast.comprehension
 
 
@@ -46,15 +49,20 @@ def contents_of(project: Project, module: ModuleNames, function: ast.AST) -> Con
     return project.memo(_contents, (module, function))
 
 
-def _contents(_project: Project, place: tuple[ModuleNames, ast.AST]) -> Contents:
-    _, function = place
+def _contents(project: Project, place: tuple[ModuleNames, ast.AST]) -> Contents:
+    module, function = place
     nodes = list(ast.walk(function))
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     is_lambda = isinstance(function, ast.Lambda)
     inner = {part for node in nodes if isinstance(node, COMPREHENSIONS) for part in ast.walk(node)}
     given = frozenset(name for node in nodes for name in _stored(node))
     nodes += [ast.Expr(function.body)] if isinstance(function, ast.Lambda) else []
-    takings = tuple(taking for node in nodes if isinstance(node, TAKING | LOOPING) for taking in _takings(node))
+    takings = tuple(
+        taking
+        for node in nodes
+        if isinstance(node, TAKING | LOOPING)
+        for taking in _takings(without_numbers(project, module, node))
+    )
     mentioned = tuple((call, None if is_lambda or call in inner else _mentioned(call)) for call in calls)
     return Contents(tuple(nodes), takings, mentioned, given)
 
@@ -65,6 +73,44 @@ def _takings(node: ast.AST) -> Iterator[Taking]:
         given = tuple(dict.fromkeys(given_by(part))) if value is not None else ()
         if value is not None and given:
             yield Taking(value, _mentioned(value), given)
+
+
+def without_numbers(project: Project, module: ModuleNames, node: ast.AST) -> ast.AST:
+    """``loss, count = step(batch)`` without the targets that get numbers from a function of the project."""
+    target, call = (node.targets[0], node.value) if isinstance(node, ast.Assign) else (None, None)
+    if not isinstance(target, ast.Tuple) or not isinstance(call, ast.Call):
+        return node
+    found = project.memo(_numbers_returned, (module, call, MAX_HOPS))
+    if len(found) != len(target.elts) or not any(found):
+        return node
+    kept = [item for item, is_number in zip(target.elts, found, strict=True) if not is_number]
+    return ast.Assign([ast.Tuple(kept, ast.Store())], call)
+
+
+def _numbers_returned(project: Project, asked: tuple[ModuleNames, ast.Call, int]) -> tuple[bool, ...]:
+    """Of each of the values that a call gives whether it is no tensor of a region, whichever ``return`` gives it.
+
+    Nothing of methods, which a class below may have its own of.
+    """
+    module, call, hops = asked
+    target = called_function(project, module, call) if hops else None
+    if target is None or target.scope.enclosing_class is not None:
+        return ()
+    values = (node.value for node in ast.walk(target.node) if isinstance(node, ast.Return))
+    found = {_numbers_in(project, target.module, value, hops - 1) for value in values}
+    return tuple(map(all, zip(*found, strict=True))) if len({len(each) for each in found}) == 1 else ()
+
+
+def _numbers_in(project: Project, module: ModuleNames, value: ast.expr | None, hops: int) -> tuple[bool, ...]:
+    if isinstance(value, ast.Call):
+        return project.memo(_numbers_returned, (module, value, hops))
+    return tuple(_is_number(module, item) for item in value.elts) if isinstance(value, ast.Tuple) else ()
+
+
+def _is_number(module: ModuleNames, node: ast.expr) -> bool:
+    """``batch.size(0)``, also behind a variable that is nothing else."""
+    given = [item.value for item in module.bindings_of(node)]
+    return loses(node) or (bool(given) and all(value is not None and loses(value) for value in given))
 
 
 def _mentioned(node: ast.AST) -> frozenset[str]:
