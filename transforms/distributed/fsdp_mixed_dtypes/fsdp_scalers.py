@@ -22,8 +22,8 @@ from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.scaler import OF_CUDA, Scaler
 from ....codemod.torch.scalers import scalers
 from ....codemod.torch.unscaled_steps import plain_steps, scales_somehow
-from .fsdp_policies import Policy, policies, wrapper_version, wraps_in
-from .policy_dtypes import ARGUMENTS, run_of
+from .fsdp_policies import ARGUMENTS, Policy, policies, wrapper_version, wraps_in
+from .policy_dtypes import run_of
 
 KEPT = OF_CUDA.names
 """Arguments that both scalers have; the device is CUDA in both unless named."""
