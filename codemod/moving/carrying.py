@@ -240,22 +240,21 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
     if not row.is_left and row.state not in (MoveState.MOVED, MoveState.UNSTATED):
         return replace(row, still=tuple(shown_to_users(each.pair, target))) if row.state is MoveState.THERE else row
     code = modules_and_built(project, run)
-    net = (still_saying if row.is_left else not_known)(after, each.pair, target, *code)
+    net, modules = (still_saying if row.is_left else not_known)(after, each.pair, target, *code), code[0]
     if row.state is MoveState.MOVED:
-        modules = code[0]
         besides = [*asks_for_hardware(after, target, modules), *spelled_in_texts(after, each.pair, target, modules)]
         besides += renamed_files(project, after, each.pair, modules)
         net = (*besides, *net)
     if row.state is MoveState.UNSTATED:
         net = (*net, *other_regions(each.pair, (target.regime, mixed_of(target))))
-    still = tuple({(place.path, place.span.row): place for place in as_edited(project, after, net)}.values())
+    still = [*as_edited(project, after, net)]
     if row.state is MoveState.MOVED:
-        beside = told_beside(project, after, each.pair, each.applied, target)
-        still = tuple({(place.path, place.span.row): place for place in (*beside, *still)}.values())
+        still = [*told_beside(project, after, each.pair, each.applied, target), *still]
     known = {(place.path, place.span.row) for place in row.why}
     known |= {(item.path, at) for item in each.left for at in range(item.span.row, item.span.end_row + 1)}
     known |= {(place.path, place.span.row) for item in each.left for place in item.evidence}
-    return replace(row, still=tuple(place for place in still if (place.path, place.span.row) not in known))
+    told = {(place.path, place.span.row): place for place in still}
+    return replace(row, still=tuple(place for spot, place in told.items() if spot not in known))
 
 
 def _follows_setting(project: Project, after: Project, each: Verdict, target: Target) -> bool:

@@ -106,7 +106,8 @@ def unaccounted(
     for entry in pair.entries:
         item = entry.declaration
         is_cast = item.role == "cast" and item.condition.startswith("if ") and wanted in HALF_DTYPES
-        if is_cast and named_by(item) in other_halves(target) and not _given(pair).isdisjoint(_names(item.condition)):
+        names = {last_part(word) for word in re.findall(r"[\w.]+", item.condition)} if is_cast else set()
+        if is_cast and named_by(item) in other_halves(target) and not _given(pair).isdisjoint(names):
             yield Place(item.path, item.span, _said(named_by(item), item.key))
             continue
         is_known = entry.status or item.regime or item.condition or item.feeds or item.role in KNOWN
@@ -121,10 +122,6 @@ def _given(pair: Pair) -> set[str]:
     """The switches that something says are on: ``--fp16``, ``load(half=True)``."""
     told = (item for item in pair.declared if item.value.lower() == "true" and item.role != DOCUMENTED)
     return {last_part(item.key.rpartition("(")[2].removesuffix("=)")).replace("-", "_") for item in told}
-
-
-def _names(condition: str) -> set[str]:
-    return {last_part(word) for word in re.findall(r"[\w.]+", condition)}
 
 
 def asks(name: str, value: Constant, wanted: Constant) -> bool:

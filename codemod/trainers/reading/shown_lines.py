@@ -174,7 +174,7 @@ def lines_in_strings(project: Project, module: ModuleNames) -> tuple[Line, ...]:
 def _in_strings(module: ModuleNames) -> Iterator[Line]:
     document = module.document
     for node in (*module.of_type(ast.Constant), *module.of_type(ast.JoinedStr)):
-        is_text = isinstance(node, ast.JoinedStr) or isinstance(node.value, str)
+        is_text = not isinstance(node, ast.Constant) or isinstance(node.value, str)
         if not is_text or document.kind is not FileKind.PYTHON or isinstance(module.parents.get(node), ast.JoinedStr):
             continue
         span = module.span(node)

@@ -51,6 +51,7 @@ def _moves(project: Project, run: Run, member: Member) -> Iterator[Move]:
     effect = "leave its flag out" if wanted == FP32 else "give the program its flag for the other type"
     doubt = OF_FLAG if wanted == FP32 else OTHER_USES
     worded = next(filter(None, (_reworded(project, run, member, source) for source in own)), None)
+    edit: Edit | None = None
     if worded is not None:
         (effect, edit), doubt = worded, OF_FLAG
     elif FAMILIES[member.regime or ""] == "fp32":
