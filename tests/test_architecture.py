@@ -368,6 +368,7 @@ NOT_PYTHON = {
     "codemod/trainers/reading/recognition.py": "patterns of the tables, against keys and command lines",
     "codemod/trainers/reading/run_settings.py": "variables of shell scripts",
     "codemod/trainers/reading/shown_lines.py": "words of read-mes",
+    "codemod/trainers/reading/entry_tokens.py": "expressions in values of configuration files",
     "codemod/trainers/reading/text_scopes.py": "references in values of configuration files",
     "codemod/trainers/writing/alternatives.py": "names of checkpoints",
     "codemod/trainers/writing/doubts.py": "variables that shell scripts set",

@@ -16,6 +16,7 @@ from ..purpose.files import purpose_of
 from ..source.project import Project
 from ..torch.dtypes import Dtype
 from ..trainers.reading.auditing import CHOSEN
+from ..trainers.reading.code_declarations import TORCH
 from ..trainers.reading.documented import DOCUMENTED
 from ..trainers.reading.launch_flags import truth_of
 from ..trainers.reading.scopes import AUTO
@@ -97,17 +98,21 @@ def other_regions(pair: Pair, regimes: Collection[str]) -> Iterator[Place]:
 def loose_entries(pair: Pair, target: Target, *, in_code: bool = False) -> tuple[Place, ...]:
     """What a file that nothing is seen to read says of the other 16-bit type, as other files of its kind do.
 
-    Flags also in code, which starts a program with words that are not followed; the rest of code where it is asked for.
+    Flags also in code, which starts a program with words that are not followed; where they are asked for, the dtypes
+    of loads.
     """
     others = other_halves(target)
     items = [entry.declaration for entry in pair.entries]
     flags = [item for item in items if item.role == "flag" and named_by(item) in others]
-    told = (item for item in items if _names_one(item, others) and (in_code or not item.path.endswith(CODE)))
+    told = (item for item in items if _names_one(item, others))
+    weights = [item for item in items if in_code and item.framework == TORCH and item.role == "weights"]
+    held = {item.value for item in weights}
+    told = (item for item in told if not item.path.endswith(CODE) or item in weights or item.key in held)
     return tuple(_told(item) for item in dict.fromkeys((*flags, *told)) if item.framework != MODEL)
 
 
 def of_no_run(row: RunMove, pair: Pair, target: Target) -> RunMove:
-    """What code says that no run is found to use: told where there is nothing else to tell."""
+    """The dtypes of loads that no run is found to use: told where there is nothing else to tell."""
     still = () if purpose_of(row.path).is_left_alone else loose_entries(pair, target, in_code=True)
     return replace(row, state=MoveState.LOOSE, why=(), still=still)
 
