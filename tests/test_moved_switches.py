@@ -172,6 +172,12 @@ def test_what_all_files_say_that_may_be_given_is_what_a_run_has(
     assert found.replace("unknown; ", "fp16-mixed; ") == shown
 
 
+def test_a_file_that_another_program_loads_is_one_of_those_that_may_be_given(tmp_path: Path) -> None:
+    own = BY_TEST.replace("open(p.parse_args().config)", 'open("configs/a.yaml")')
+    files = {"train.py": BY_TEST, "own.py": own, "run.sh": BY_HAND, "configs/a.yaml": OFF, "configs/b.yaml": OFF}
+    assert said(read(tmp_path, files).runs) == {BY_HAND.strip(): OFF_IN_ALL, "own.py": "fp32"}
+
+
 def test_a_run_that_all_files_leave_in_float32_needs_no_edit(tmp_path: Path) -> None:
     files = {"train.py": BY_TEST, "run.sh": BY_HAND, "configs/a.yaml": OFF, "configs/b.yaml": OFF}
     assert texts_after(tmp_path, files) == ({}, [MoveState.THERE])

@@ -59,13 +59,14 @@ def _left_switches(run: Run, items: Sequence[Declaration], left: Mapping[Declara
 
 
 def _guessed_switches(project: Project, items: Iterable[Declaration]) -> tuple[str, frozenset[bool]]:
-    """The keys of switches that only files say which nothing is seen to load, and whether regions are on with them.
+    """The keys of switches that only files say which a run is not seen to load, and whether regions are on with them.
 
-    Nothing where one of the regions has another switch, or none.
+    Nothing where one of the regions has another switch, one that something else of the run sets, or none.
     """
+    told = {item.condition for item in items if item.feeds and item.regime}
     regions = [item for item in items if item.role == "compute" and item.regime and not item.feeds]
     found = [project.fact(_guessed).get((item.path, item.span), ("", frozenset[bool]())) for item in regions]
-    if not all(said for _, said in found):
+    if not all(said for _, said in found) or any(item.condition in told for item in regions):
         return "", frozenset()
     return " and ".join(dict.fromkeys(key for key, _ in found)), frozenset().union(*(said for _, said in found))
 
@@ -79,7 +80,7 @@ def _guessed(project: Project) -> Mapping[tuple[str, Span], tuple[str, frozenset
         opens = switch.opens if switch is not None else True
         given = truths(project, *asked) if asked is not None else ()
         told = [item for item in given if isinstance(item.value, bool) and item.kind != "fallback"]
-        if told and all(item.is_guessed for item in told):
+        if told and all(item.kind == "entry" and not item.is_of_line for item in told):
             key = told[0].key.rpartition(".")[2]
             place = (region.module.path, region.module.document.span(region.node))
             found[place] = (key, frozenset(item.value is opens for item in told))
