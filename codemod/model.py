@@ -244,13 +244,13 @@ class Place:
         return Place(self.path, self.span, message)
 
 
-Where = TypeVar("Where", contravariant=True)
+AnyPlace = TypeVar("AnyPlace", contravariant=True)
 
 
-class Pointable(Protocol[Where]):
+class Pointable(Protocol[AnyPlace]):
     """A file that can point at its parts: nodes of a syntax tree, entries of a configuration."""
 
-    def place(self, where: Where, message: str, /) -> Place:
+    def place(self, where: AnyPlace, message: str, /) -> Place:
         """The place where ``where`` stands."""
         ...
 
@@ -278,8 +278,8 @@ class Draft(NamedTuple):
     @classmethod
     def at(
         cls,
-        source: Pointable[Where],
-        where: Where,
+        source: Pointable[AnyPlace],
+        where: AnyPlace,
         message: str,
         evidence: Iterable[Place] = (),
         fixes: Iterable[Fix | None] = (),
@@ -335,8 +335,8 @@ class Rule:
 
     def at(
         self,
-        source: Pointable[Where],
-        where: Where,
+        source: Pointable[AnyPlace],
+        where: AnyPlace,
         message: str,
         evidence: Iterable[Place] = (),
         fixes: Iterable[Fix | None] = (),

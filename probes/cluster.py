@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from ..codemod.model import UsageError
-from ..codemod.profiles.profile import CheckResult, Device, Profile, Status
+from ..codemod.profiles.profile import CheckResult, Profile, ProfiledDevice, Status
 from ..codemod.profiles.profile_file import load, save
 from .ranks import RankPlace
 from .recommending import common_regime, ranks_told
@@ -210,7 +210,9 @@ def differences(profiles: Sequence[Profile]) -> Iterator[str]:
     yield from _differing("driver", profiles, lambda _, profile: profile.torch.driver)
 
 
-def _differing(what: str, profiles: Sequence[Profile], value_of: Callable[[Device, Profile], str]) -> Iterator[str]:
+def _differing(
+    what: str, profiles: Sequence[Profile], value_of: Callable[[ProfiledDevice, Profile], str]
+) -> Iterator[str]:
     ranks: dict[str, list[int]] = {}
     for profile in profiles:
         for device in profile.devices:
@@ -224,7 +226,7 @@ def _gib(size: int | None) -> str:
     return f"{size / (1 << 30):.0f} GiB" if size else ""
 
 
-COLUMNS: Mapping[str, Callable[[Device], str]] = {
+COLUMNS: Mapping[str, Callable[[ProfiledDevice], str]] = {
     "rank": lambda device: "" if device.rank is None else str(device.rank),
     "host": lambda device: device.host,
     "device": lambda device: device.device,

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..codemod.profiles.profile import CheckResult, Json, Machine, Status, Torch
+from ..codemod.profiles.profile import CheckResult, Machine, ProfileJson, Status, Torch
 from .runner import CheckRun
 from .step import StepFailure, StepResult
 
@@ -103,7 +103,7 @@ def missing_device(device: str, run: CheckRun, found: tuple[FoundDevice, ...]) -
 
 def _family(kind: str, failure: StepFailure, run: CheckRun) -> CheckResult:
     gpu = run.step("hardware").text("gpu")
-    numbers: Mapping[str, Json] = {"message": failure.message}
+    numbers: Mapping[str, ProfileJson] = {"message": failure.message}
     if kind == "cuda" and failure.kind in ("cpu-only-build", "no-driver", "no-device") and not gpu:
         why = "a CPU-only build of PyTorch" if failure.kind == "cpu-only-build" else "no driver"
         sentence = f"no GPU was seen on this machine ({why}); the verdict is about the CPU"
@@ -113,7 +113,7 @@ def _family(kind: str, failure: StepFailure, run: CheckRun) -> CheckResult:
     return CheckResult(kind, status, failure.kind, f"{seen}{failure.sentence}", 0.0, numbers)
 
 
-def _found(device: str, backend: str, each: Mapping[str, Json]) -> FoundDevice:
+def _found(device: str, backend: str, each: Mapping[str, ProfileJson]) -> FoundDevice:
     claims = each.get("claims_bf16")
     return FoundDevice(
         device,
@@ -126,7 +126,7 @@ def _found(device: str, backend: str, each: Mapping[str, Json]) -> FoundDevice:
     )
 
 
-def _objects(result: StepResult) -> list[Mapping[str, Json]]:
+def _objects(result: StepResult) -> list[Mapping[str, ProfileJson]]:
     listed = result.numbers.get("devices")
     return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
 
@@ -136,5 +136,5 @@ def _texts(result: StepResult, name: str) -> tuple[str, ...]:
     return tuple(str(each) for each in listed) if isinstance(listed, list) else ()
 
 
-def _whole(value: Json) -> int | None:
+def _whole(value: ProfileJson) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 
-from ..codemod.profiles.profile import CheckResult, Device, Profile, Status
+from ..codemod.profiles.profile import CheckResult, Profile, ProfiledDevice, Status
 from .checks import known_failures, op_matrix
 from .devices import FoundDevice, environment_checks, found_devices, machine_of, missing_device, torch_of
 from .recommending import common_regime, recommend
@@ -114,7 +114,7 @@ def _start_on_cpu(request: ProbeRequest, pool: ThreadPoolExecutor) -> dict[str, 
     return {name: pool.submit(_run, name, "cpu", request, threads) for name in names}
 
 
-def _probe_cpu(found: FoundDevice, request: ProbeRequest, ahead: dict[str, CheckRun]) -> Device:
+def _probe_cpu(found: FoundDevice, request: ProbeRequest, ahead: dict[str, CheckRun]) -> ProfiledDevice:
     """The checks that ran ahead, and then those that measure speed.
 
     On one thread: where other processes take a core, threads wait for each other far longer than they compute.
@@ -125,7 +125,7 @@ def _probe_cpu(found: FoundDevice, request: ProbeRequest, ahead: dict[str, Check
     return _device(found, runs, request.checks)
 
 
-def _probe_accelerators(wanted: Sequence[FoundDevice], request: ProbeRequest) -> list[Device]:
+def _probe_accelerators(wanted: Sequence[FoundDevice], request: ProbeRequest) -> list[ProfiledDevice]:
     """Different devices side by side."""
     if not wanted:
         return []
@@ -133,7 +133,7 @@ def _probe_accelerators(wanted: Sequence[FoundDevice], request: ProbeRequest) ->
         return list(pool.map(lambda found: _probe_accelerator(found, request), wanted))
 
 
-def _probe_accelerator(found: FoundDevice, request: ProbeRequest) -> Device:
+def _probe_accelerator(found: FoundDevice, request: ProbeRequest) -> ProfiledDevice:
     """One check after the other: a GPU may be in exclusive mode, and its memory is not shared well."""
     first = _run(FIRST, found.device, request)
     runs = {FIRST: first}
@@ -147,10 +147,10 @@ def _run(name: str, device: str, request: ProbeRequest, threads: int = 0) -> Che
     return run_check(name, Task(device, request.quick), CheckLimits(request.timeout, threads, request.stop))
 
 
-def _device(found: FoundDevice, runs: dict[str, CheckRun], wanted: Sequence[str]) -> Device:
+def _device(found: FoundDevice, runs: dict[str, CheckRun], wanted: Sequence[str]) -> ProfiledDevice:
     steps = {name: run.steps for name, run in runs.items()}
     known = verdicts(found, steps[FIRST], steps.get("throughput", {}))
-    device = Device(
+    device = ProfiledDevice(
         device=found.device,
         backend=found.backend,
         name=found.name,

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..codemod.profiles.profile import CheckResult, Device, DtypeVerdict, Json, Profile, Recommendation, Status, Support
+from ..codemod.profiles.profile import (
+    CheckResult,
+    DtypeVerdict,
+    Profile,
+    ProfiledDevice,
+    ProfileJson,
+    Recommendation,
+    Status,
+    Support,
+)
 from .checks import train50
 from .step import StepFailure, StepResult
 
-Steps = Mapping[str, StepResult]
+StepResults = Mapping[str, StepResult]
 NEEDS = {"bf16-mixed": "bf16", "bf16-true": "bf16", "fp16-mixed": "fp16"}
 """The dtype that a regime computes in."""
 MIXED = ("bf16-mixed", "fp16-mixed")
 """From best to worst; float32 needs nothing."""
 
 
-def works(regime: str, verdicts: Mapping[str, DtypeVerdict], smoke: Steps | None, training: Steps | None) -> str:
+def works(
+    regime: str, verdicts: Mapping[str, DtypeVerdict], smoke: StepResults | None, training: StepResults | None
+) -> str:
     """An empty text when a regime can be used here, else why not.
 
     None for a check that was not asked for counts as passed; a step that is missing from one that ran does not.
@@ -48,7 +59,9 @@ def _training_fails(trained: StepResult | None) -> str:
     return "" if train50.learns(trained) else "it does not learn"
 
 
-def recommend(verdicts: Mapping[str, DtypeVerdict], smoke: Steps | None, training: Steps | None) -> Recommendation:
+def recommend(
+    verdicts: Mapping[str, DtypeVerdict], smoke: StepResults | None, training: StepResults | None
+) -> Recommendation:
     """bf16-mixed where it is native and works, else fp16-mixed, else fp32; with the reason."""
     bf16, fp16 = (works(regime, verdicts, smoke, training) for regime in ("bf16-mixed", "fp16-mixed"))
     proof = "autocast works" + (" and training converges" if training else "")
@@ -60,7 +73,7 @@ def recommend(verdicts: Mapping[str, DtypeVerdict], smoke: Steps | None, trainin
     return Recommendation("fp32", f"{bf16}; {fp16}")
 
 
-def common_regime(devices: Sequence[Device]) -> Recommendation:
+def common_regime(devices: Sequence[ProfiledDevice]) -> Recommendation:
     """The best regime that all devices have natively and none of them advises against."""
     advised = [device.recommended for device in devices if device.recommended.regime]
     if len({each.regime for each in advised}) < 2:
@@ -74,12 +87,12 @@ def common_regime(devices: Sequence[Device]) -> Recommendation:
     return Recommendation(chosen, f"{said} on every {every}{_in_the_way(devices, chosen)}")
 
 
-def _without(devices: Sequence[Device], regime: str) -> list[Device]:
+def _without(devices: Sequence[ProfiledDevice], regime: str) -> list[ProfiledDevice]:
     """The devices that lack the dtype of a regime."""
     return [device for device in devices if device.support(NEEDS[regime]) is not Support.NATIVE]
 
 
-def _in_the_way(devices: Sequence[Device], chosen: str) -> str:
+def _in_the_way(devices: Sequence[ProfiledDevice], chosen: str) -> str:
     """Which devices a better regime fails on."""
     for regime in MIXED[: MIXED.index(chosen) if chosen in MIXED else None]:
         if lacking := _without(devices, regime):
@@ -115,7 +128,7 @@ def unmet(profile: Profile, wanted: Sequence[str]) -> list[str]:
     ]
 
 
-def _unmet(device: Device, word: str) -> str:
+def _unmet(device: ProfiledDevice, word: str) -> str:
     for check in device.checks:
         if check.name == "dtypes" and _computes_nothing(_steps(check).get("fp32")):
             return check.sentence
@@ -130,12 +143,12 @@ def _computes_nothing(fp32: StepResult | None) -> bool:
     return fp32 is None or fp32.failure is not None
 
 
-def _steps(check: CheckResult) -> Steps:
+def _steps(check: CheckResult) -> StepResults:
     """The steps of a check, read back from its numbers."""
     return {name: _step(each) for name, each in check.numbers.items() if isinstance(each, Mapping)}
 
 
-def _step(numbers: Mapping[str, Json]) -> StepResult:
+def _step(numbers: Mapping[str, ProfileJson]) -> StepResult:
     if "class" not in numbers:
         return StepResult(numbers)
     message = str(numbers.get("message") or numbers["class"])

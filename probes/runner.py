@@ -16,8 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..codemod.profiles.profile import CheckResult as CheckResult
-from ..codemod.profiles.profile import Json, Status
+from ..codemod.profiles.profile import CheckResult, ProfileJson, Status
 from .child import check_named
 from .failures import classify, of_exit, timed_out
 from .step import Judgment, StepFailure, StepResult, Task
@@ -62,7 +61,7 @@ class CheckRun:
     def judged(self) -> CheckResult:
         """The check's result, as a profile holds it."""
         judgment, status = self._judgment()
-        numbers: dict[str, Json] = {name: _shown(result) for name, result in self.steps.items()}
+        numbers: dict[str, ProfileJson] = {name: _shown(result) for name, result in self.steps.items()}
         failure = "" if judgment.ok else judgment.failure or "out-of-bounds"
         return CheckResult(self.name, status, failure, judgment.sentence, round(self.seconds, 2), numbers)
 
@@ -76,7 +75,7 @@ class CheckRun:
         return judgment, dead[0] if dead else Status.FAILED
 
 
-def _shown(result: StepResult) -> Json:
+def _shown(result: StepResult) -> ProfileJson:
     if result.failure is None:
         return dict(result.numbers)
     return {"status": result.status.value, "class": result.failure.kind, "message": result.failure.message}
@@ -214,7 +213,7 @@ def _events(report: Path) -> _CheckProcess:
     return left
 
 
-def _lines(report: Path) -> Iterator[dict[str, Json]]:
+def _lines(report: Path) -> Iterator[dict[str, ProfileJson]]:
     try:
         data = report.read_bytes()
     except OSError:

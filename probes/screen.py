@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from ..codemod.profiles.profile import CheckResult, Device, DtypeVerdict, Profile, Status, Support
+from ..codemod.profiles.profile import CheckResult, DtypeVerdict, Profile, ProfiledDevice, Status, Support
 from .checks.op_matrix import DTYPES, NOT_RUN
 
 Line = tuple[tuple[str, str], ...]
@@ -34,10 +34,10 @@ def verdict_lines(profile: Profile) -> Iterator[Line]:
         yield ("together  ", "place"), *_recommended(profile.recommended.regime, profile.recommended.reason)
 
 
-def _alike(devices: Iterable[Device]) -> Iterator[list[Device]]:
+def _alike(devices: Iterable[ProfiledDevice]) -> Iterator[list[ProfiledDevice]]:
     """Neighbors of the same make that came out the same are shown once."""
 
-    def key(device: Device) -> object:
+    def key(device: ProfiledDevice) -> object:
         supports = tuple((name, verdict.support) for name, verdict in device.verdicts.items())
         checks = tuple((check.name, check.status, check.failure) for check in device.checks)
         return device.name, device.capability, supports, checks, device.recommended.regime
@@ -55,7 +55,7 @@ def _heading(profile: Profile) -> str:
     return f"{', '.join(parts)} ({profile.mode} probe, {profile.seconds or 0:.0f} s)"
 
 
-def _device_lines(same: list[Device]) -> Iterator[Line]:
+def _device_lines(same: list[ProfiledDevice]) -> Iterator[Line]:
     device = same[0]
     names = device.device if len(same) == 1 else f"{device.device} to {same[-1].device}"
     yield (names, "place"), (f"  {_described(device)}", "place")
@@ -71,7 +71,7 @@ def _device_lines(same: list[Device]) -> Iterator[Line]:
     yield from _meaning(device)
 
 
-def _described(device: Device) -> str:
+def _described(device: ProfiledDevice) -> str:
     memory = f", {device.memory_bytes / 2**30:.0f} GiB" if device.memory_bytes else ""
     capability = f" ({device.capability})" if device.capability and device.backend != "cuda" else ""
     return f"{device.label}{capability}{memory}"
@@ -113,7 +113,7 @@ def _shown(checks: tuple[CheckResult, ...]) -> Iterator[Line]:
             yield ("  16 bits  ", "note"), (check.sentence, "text")
 
 
-def _meaning(device: Device) -> Iterator[Line]:
+def _meaning(device: ProfiledDevice) -> Iterator[Line]:
     """What failed, and what that means for code."""
     said = [fact.sentence for fact in device.facts if fact.holds]
     for dtype in DTYPES:

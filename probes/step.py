@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Protocol, TypeAlias, cast
 
-from ..codemod.profiles.profile import Json, Status
+from ..codemod.profiles.profile import ProfileJson, Status
 
-Numbers: TypeAlias = "dict[str, Json]"
+Numbers: TypeAlias = "dict[str, ProfileJson]"
 """What a step measured: names to JSON values."""
-Step: TypeAlias = "tuple[str, Callable[[], Numbers]]"
+ProbeStep: TypeAlias = "tuple[str, Callable[[], Numbers]]"
 """A name and what to run. The name is written down before it runs, so that a crash can be told from the others."""
 
 
@@ -43,7 +43,7 @@ class StepFailure:
 class StepResult:
     """What a step measured, or why it did not."""
 
-    numbers: Mapping[str, Json] = field(default_factory=dict)
+    numbers: Mapping[str, ProfileJson] = field(default_factory=dict)
     failure: StepFailure | None = None
     status: Status = Status.OK
 
@@ -76,7 +76,7 @@ class Judgment:
 class Check(Protocol):
     """A module of ``checks/``. ``steps`` runs in the child and imports torch, ``judge`` in the parent and does not."""
 
-    def steps(self, task: Task) -> Iterator[Step]:
+    def steps(self, task: Task) -> Iterator[ProbeStep]:
         """The steps, in order; made lazily, so that building one may fail as part of running it."""
         ...
 

@@ -13,7 +13,7 @@ from .checks.throughput import ACCELERATED, EMULATED, is_noisy, ratio
 from .devices import FoundDevice
 from .step import StepResult
 
-Steps = Mapping[str, StepResult]
+ResultsByStep = Mapping[str, StepResult]
 BF16_GFX = ("gfx908", "gfx90a", "gfx94", "gfx95", "gfx11", "gfx12")
 """AMD architectures with bfloat16 matrix instructions; a prefix stands for all that begin with it."""
 FP16_GFX = ("gfx90", "gfx94", "gfx95", "gfx10", "gfx11", "gfx12")
@@ -24,7 +24,7 @@ CPU_FP16 = frozenset({"avx512_fp16", "amx_fp16", "fp16"})
 MPS_WITHOUT_BF16 = frozenset({"M1", "M2"})
 
 
-def verdicts(found: FoundDevice, dtypes: Steps, throughput: Steps) -> Mapping[str, DtypeVerdict]:
+def verdicts(found: FoundDevice, dtypes: ResultsByStep, throughput: ResultsByStep) -> Mapping[str, DtypeVerdict]:
     """The verdict for each dtype. The steps are those of the checks ``dtypes`` and ``throughput``; may be empty."""
     return {
         "bf16": _sixteen(found, "bf16", dtypes, throughput),
@@ -34,7 +34,7 @@ def verdicts(found: FoundDevice, dtypes: Steps, throughput: Steps) -> Mapping[st
     }
 
 
-def _sixteen(found: FoundDevice, name: str, dtypes: Steps, throughput: Steps) -> DtypeVerdict:
+def _sixteen(found: FoundDevice, name: str, dtypes: ResultsByStep, throughput: ResultsByStep) -> DtypeVerdict:
     tried = dtypes.get(name)
     capable, why = (_bf16_capability if name == "bf16" else _fp16_capability)(found)
     if tried is not None and tried.failure is not None:
@@ -97,7 +97,7 @@ def _fp16_capability(found: FoundDevice) -> tuple[bool | None, str]:
     return None, "its capability is unknown"
 
 
-def _tf32(found: FoundDevice, throughput: Steps) -> DtypeVerdict:
+def _tf32(found: FoundDevice, throughput: ResultsByStep) -> DtypeVerdict:
     if found.backend == "cuda":
         capable, why = _cuda_at_least(found, 8.0, "TF32 begins at 8.0")
     elif found.backend == "rocm":
@@ -111,7 +111,7 @@ def _tf32(found: FoundDevice, throughput: Steps) -> DtypeVerdict:
     return DtypeVerdict(Support.NATIVE if capable else Support.ABSENT, evidence, round(speed, 4) if speed else None)
 
 
-def _fp8(found: FoundDevice, dtypes: Steps) -> DtypeVerdict:
+def _fp8(found: FoundDevice, dtypes: ResultsByStep) -> DtypeVerdict:
     tried = dtypes.get("fp8")
     if found.backend == "cuda":
         capable, why = _cuda_at_least(found, 8.9, "fp8 arithmetic begins at 8.9")

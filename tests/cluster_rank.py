@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from precfix.codemod.profiles.profile import Device, DtypeVerdict, Machine, Profile, Recommendation, Support
+from precfix.codemod.profiles.profile import DtypeVerdict, Machine, Profile, ProfiledDevice, Recommendation, Support
 from precfix.codemod.profiles.profile_file import load
 from precfix.probes.cluster import cluster_lines, cluster_profile, probe_rank
 from precfix.probes.ranks import place_in
@@ -24,7 +24,7 @@ DYING = "PRECFIX_TEST_DYING_RANK"
 def a_profile() -> Profile:
     verdicts = {"bf16": DtypeVerdict(Support.NATIVE), "fp16": DtypeVerdict(Support.NATIVE)}
     best = Recommendation("bf16-mixed", "bfloat16 is native")
-    device = Device("cuda:0", "cuda", "NVIDIA A100", "8.0", 80 << 30, verdicts, best)
+    device = ProfiledDevice("cuda:0", "cuda", "NVIDIA A100", "8.0", 80 << 30, verdicts, best)
     return Profile(machine=Machine(host="node"), devices=(device,), recommended=best)
 
 

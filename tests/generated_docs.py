@@ -8,7 +8,7 @@ from pathlib import Path
 from precfix.codemod.model import Rule
 from precfix.codemod.outcome import Report, Target
 from precfix.codemod.report.audit_report import show_audit
-from precfix.codemod.report.places import Places
+from precfix.codemod.report.places import ReportPlaces
 from precfix.codemod.report.text import plain
 from precfix.codemod.source.project import Project
 from precfix.codemod.trainers.reading.auditing import ledger_of
@@ -71,7 +71,7 @@ def audited(project: str) -> str:
     opened = Project.open([root]).with_frameworks(load_frameworks())
     ledger = ledger_of(opened)
     report = Report(Target.declared(declared_regime(opened)), (), files_seen=len(opened.paths))
-    lines = show_audit(ledger.runs, ledger.elsewhere, report, Places(lambda path: None))
+    lines = show_audit(ledger.runs, ledger.elsewhere, report, ReportPlaces(lambda path: None))
     return f"$ precfix audit .\n{plain(lines)}"
 
 

@@ -9,13 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from precfix.probes.step import Judgment, Numbers, Step, StepResult, Task, first_failure
+from precfix.probes.step import Judgment, Numbers, ProbeStep, StepResult, Task, first_failure
 
 FAULTS = "PRECFIX_TEST_FAULTS"
 """The environment variable that names the steps to run, separated by commas."""
 
 
-def steps(task: Task) -> Iterator[Step]:
+def steps(task: Task) -> Iterator[ProbeStep]:
     for name in os.environ[FAULTS].split(","):
         yield name, KINDS[name]
 

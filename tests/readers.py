@@ -18,7 +18,7 @@ from precfix.codemod.applying.apply import undo
 from precfix.codemod.applying.journal import find_store, latest, old_bytes
 from precfix.codemod.engine import Options
 from precfix.codemod.formats.opening import open_config, open_within
-from precfix.codemod.formats.text import ConfigText, Entry
+from precfix.codemod.formats.text import ConfigText, TextEntry
 from precfix.codemod.model import EditRefused, PrecfixError, ReplaceText, Rule
 from precfix.codemod.outcome import Target
 from precfix.codemod.profiles.profile_file import dump
@@ -148,7 +148,7 @@ def _edits(text: str, config: ConfigText, kind: str) -> None:
             open_config(after, kind)
 
 
-def _attempts(config: ConfigText, entry: Entry) -> Iterator[ReplaceText]:
+def _attempts(config: ConfigText, entry: TextEntry) -> Iterator[ReplaceText]:
     attempts: list[Callable[[], ReplaceText]] = [
         lambda: config.set(entry, "bf16"),
         lambda: config.set(entry, True),

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from precfix.probes.rehearsal.record import Record, record_of
-from precfix.probes.rehearsal.running import Rehearsal, Run, answers_in, settings_for
+from precfix.probes.rehearsal.record import RehearsalRecord, record_of
+from precfix.probes.rehearsal.running import Rehearsal, RehearsedRun, answers_in, settings_for
 
 from .warm_torch import python
 
@@ -37,7 +37,7 @@ def records(jobs: Sequence[Job], timeout: float = 600.0) -> dict[str, dict[str, 
     return {line["key"]: line for line in lines}
 
 
-def rehearsed(job: Job) -> tuple[Record, str]:
+def rehearsed(job: Job) -> tuple[RehearsalRecord, str]:
     """The record of one script, and the traceback it died with."""
     _, folder, script, profile, steps = job
     with tempfile.TemporaryDirectory() as scratch:
@@ -50,13 +50,13 @@ def rehearsed(job: Job) -> tuple[Record, str]:
         _, status = os.waitpid(child, 0)
         error = Path(scratch) / "error"
         text = error.read_text("utf-8") if error.exists() else ""
-        run = Run(answers_in(answers), os.waitstatus_to_exitcode(status))
+        run = RehearsedRun(answers_in(answers), os.waitstatus_to_exitcode(status))
         return record_of(rehearsal, run, "test"), text
 
 
 def _be_the_program(rehearsal: Rehearsal, answers: Path, error: Path) -> None:
     from precfix.probes.rehearsal.inside import start
-    from precfix.probes.rehearsal.inside.settings import Settings
+    from precfix.probes.rehearsal.inside.settings import ProcessSettings
 
     leave = os._exit
     quiet = os.open(os.devnull, os.O_RDWR)
@@ -67,7 +67,7 @@ def _be_the_program(rehearsal: Rehearsal, answers: Path, error: Path) -> None:
     sys.argv = [rehearsal.command[1]]
     code = 0
     try:
-        start.start(sys.modules["torch"], Settings(**settings_for(rehearsal, answers)))
+        start.start(sys.modules["torch"], ProcessSettings(**settings_for(rehearsal, answers)))
         runpy.run_path(rehearsal.command[1], run_name="__main__")
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from precfix.codemod.model import Applicability, Edit, EditRefused, Finding, Fix, Place, RemoveStatement, Rule, Span
 from precfix.codemod.outcome import FileChange, Report, Silence, Silenced, Skipped, Target
 from precfix.codemod.report import SourceText, TextEdit
-from precfix.codemod.report.places import Places
+from precfix.codemod.report.places import ReportPlaces
 
 TARGET = Target("bf16-mixed", "the flag --to")
 SAFE, UNSAFE, SHOWN = Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY_ONLY
@@ -87,12 +87,12 @@ def edits_of(each: Fix) -> tuple[TextEdit, ...]:
     return tuple(TextEdit(edit.path, Span(1, 1, 2, 1), content) for edit in each.edits)
 
 
-PLACES = Places(source_of, edits_of)
+PLACES = ReportPlaces(source_of, edits_of)
 
 
-def in_cell(rows: Callable[[int], int | None] = int) -> Places:
+def in_cell(rows: Callable[[int], int | None] = int) -> ReportPlaces:
     """All files are notebooks, of which cell 3 holds everything; ``rows``: where its rows stand in the file."""
-    return Places(lambda path: Text(cell=3, rows=rows), edits_of)
+    return ReportPlaces(lambda path: Text(cell=3, rows=rows), edits_of)
 
 
 def checked(*findings: Finding, **parts: object) -> Report:

@@ -15,8 +15,7 @@ from textwrap import dedent
 import pytest
 import tomlkit
 from precfix.codemod.flow.classes import ProjectClass
-from precfix.codemod.flow.lattice import Atom, Value
-from precfix.codemod.flow.lattice import Source as DtypeSource
+from precfix.codemod.flow.lattice import Atom, DtypeSource, Value
 from precfix.codemod.python.functions import FunctionTarget
 from precfix.codemod.python.scopes import Binding
 from precfix.codemod.python.started import StartedFunction

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.model import UsageError
-from precfix.codemod.settings.settings import Settings, settings_of
+from precfix.codemod.settings.settings import ProjectSettings, settings_of
 from precfix.codemod.trainers.framework import Framework, Recognition
 from precfix.codemod.trainers.framework_file import FrameworkInvalid, framework_of, read_framework
 from precfix.codemod.trainers.reading.recognition import runs_program, stands_at
@@ -141,7 +141,7 @@ def test_settings_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
 def test_a_foreign_pyproject_is_left_alone(tmp_path: Path, data: bytes) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "pyproject.toml").write_bytes(data)
-    assert settings_of(tmp_path) == Settings()
+    assert settings_of(tmp_path) == ProjectSettings()
 
 
 @pytest.mark.parametrize("text", ["[tool]\nprecfix = 3\n", '[[tool.precfix]]\ntarget = "fp32"\n'])

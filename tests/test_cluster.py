@@ -11,10 +11,10 @@ import pytest
 from precfix.codemod.model import UsageError
 from precfix.codemod.profiles.profile import (
     CheckResult,
-    Device,
     DtypeVerdict,
     Machine,
     Profile,
+    ProfiledDevice,
     Recommendation,
     Status,
     Support,
@@ -172,7 +172,7 @@ def test_a_rank_that_advises_against_bf16_is_heard() -> None:
     """A device whose own checks failed says fp32, though its hardware has the dtype."""
     broken = replace(recorded("a100").devices[0], recommended=Recommendation("fp32", "autocast crashes"), rank=1)
     assert common_regime([recorded("a100").devices[0], broken]).regime == "fp32"
-    assert common_regime([Device("cuda:0", "cuda")]).regime == ""
+    assert common_regime([ProfiledDevice("cuda:0", "cuda")]).regime == ""
 
 
 def test_differences_are_named_with_their_ranks() -> None:
@@ -226,8 +226,8 @@ def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def profile_on(host: str) -> Profile:
-    gpu = Device("cuda:0", "cuda", "T4", "7.5", verdicts={"bf16": DtypeVerdict(EMULATED)})
-    return Profile(machine=Machine(host=host), devices=(gpu, Device("cpu", "cpu")))
+    gpu = ProfiledDevice("cuda:0", "cuda", "T4", "7.5", verdicts={"bf16": DtypeVerdict(EMULATED)})
+    return Profile(machine=Machine(host=host), devices=(gpu, ProfiledDevice("cpu", "cpu")))
 
 
 def test_a_rank_writes_its_file_and_only_the_first_reads(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from precfix.codemod import engine
 from precfix.codemod.flow.encounters import meetings
-from precfix.codemod.flow.lattice import Source
+from precfix.codemod.flow.lattice import DtypeSource
 from precfix.codemod.model import Finding
 from precfix.codemod.outcome import Target
 from precfix.codemod.python.names import names_of
@@ -70,7 +70,7 @@ def test_every_step_of_a_chain_stands_in_its_file(tmp_path: Path, route: str) ->
         assert source.node in names_of(project, document).parents
 
 
-def _steps(source: Source | None) -> list[Source]:
+def _steps(source: DtypeSource | None) -> list[DtypeSource]:
     return [source, *_steps(source.before)] if source is not None else []
 
 

@@ -17,7 +17,7 @@ from precfix.codemod.flow.lattice import (
     UNKNOWN_VALUE,
     Atom,
     Kind,
-    Made,
+    MadeHow,
     Role,
     Value,
     clash,
@@ -130,7 +130,7 @@ def test_too_many_ways_are_unknown() -> None:
     assert value.atoms == ()
 
 
-FOLLOWED = Atom(symbol="x.dtype", role=Role.EXPRESSION, made=Made.FOLLOWED)
+FOLLOWED = Atom(symbol="x.dtype", role=Role.EXPRESSION, made=MadeHow.FOLLOWED)
 
 
 @pytest.mark.parametrize(

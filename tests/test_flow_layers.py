@@ -9,7 +9,7 @@ import pytest
 import torch
 from precfix.codemod.torch.api import SAME_MODULE, WEIGHT_CASTS
 from precfix.codemod.torch.tables.kernels import missing_dtypes
-from precfix.codemod.torch.tables.layers import LAYERS, Layer
+from precfix.codemod.torch.tables.layers import LAYERS, LayerRow
 from precfix.codemod.torch.tables.operations import OPERATIONS
 from torch import nn
 
@@ -134,7 +134,7 @@ def first_of(found: object) -> object:
     return first_of(found[0]) if isinstance(found, tuple) else found
 
 
-def told(each: Layer, weights: torch.dtype, given: torch.dtype, autocast: bool = False) -> object:
+def told(each: LayerRow, weights: torch.dtype, given: torch.dtype, autocast: bool = False) -> object:
     policy = each.autocast("cpu") if autocast else ""
     if each.role == "passing" or each.affine.startswith("!"):
         weights = given
@@ -291,7 +291,7 @@ def loss_of(name: str, given: torch.dtype, target: torch.dtype) -> object:
 LOSSES = sorted(name for name, each in LAYERS.items() if each.role == "loss" and name != "CTCLoss")
 
 
-def told_of_loss(each: Layer, given: torch.dtype, target: torch.dtype, autocast: bool) -> object:
+def told_of_loss(each: LayerRow, given: torch.dtype, target: torch.dtype, autocast: bool) -> object:
     policy = each.autocast("cpu") if autocast else ""
     if policy == "banned":
         return RAISES

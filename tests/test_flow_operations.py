@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 import torch
 from precfix.codemod.torch.tables.kernels import missing_dtypes
-from precfix.codemod.torch.tables.operations import OPERATIONS, Operation, operation
+from precfix.codemod.torch.tables.operations import OPERATIONS, TorchOperation, operation
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from . import flow_calls
@@ -93,7 +93,7 @@ def promoted(dtypes: Dtypes) -> torch.dtype:
     return result
 
 
-def result_of(op: Operation, dtypes: Dtypes) -> object:
+def result_of(op: TorchOperation, dtypes: Dtypes) -> object:
     """What the table says of the result; ``dtypes`` are those of the operands in the table's order."""
     rule, first = op.result, dtypes[0]
     if rule.startswith("cast:"):
@@ -124,13 +124,13 @@ def result_of(op: Operation, dtypes: Dtypes) -> object:
     return first
 
 
-def same(measured_dtypes: object, expected: object, op: Operation) -> bool:
+def same(measured_dtypes: object, expected: object, op: TorchOperation) -> bool:
     if op.result == "tuple_of_first" and expected != RAISES:
         return isinstance(measured_dtypes, tuple) and set(measured_dtypes) <= {expected, torch.int32, INT64, None}
     return measured_dtypes == expected
 
 
-def expected(op: Operation, dtypes: Dtypes, device: str = "cpu", autocast: bool = False) -> object:
+def expected(op: TorchOperation, dtypes: Dtypes, device: str = "cpu", autocast: bool = False) -> object:
     policy = op.autocast(device) if autocast else ""
     if policy == "banned":
         return RAISES
@@ -144,7 +144,7 @@ def expected(op: Operation, dtypes: Dtypes, device: str = "cpu", autocast: bool 
     return result_of(op, tuple(BF16 for _ in dtypes) if policy == "agree-lower" else dtypes)
 
 
-def raises(op: Operation, dtypes: Dtypes, device: str) -> bool:
+def raises(op: TorchOperation, dtypes: Dtypes, device: str) -> bool:
     """Whether operands of these dtypes raise, autocast having cast what it casts."""
     if {str(dtype).removeprefix("torch.") for dtype in dtypes} & set(missing_dtypes(op.name, device)):
         return True
@@ -176,7 +176,7 @@ def simulated_cuda() -> Iterator[None]:
             torch.set_autocast_dtype("cuda", torch.float16)
 
 
-def rows(*, wide: bool = False) -> list[tuple[str, Operation]]:
+def rows(*, wide: bool = False) -> list[tuple[str, TorchOperation]]:
     """The entries with a case; ``wide``: those that take 16-bit operands."""
     elsewhere = {*NOT_RUN, *READINGS, *BIRTHS, *(WIDE_ONLY | INTEGERS_ONLY if wide else ())}
     return [(name, op) for name, op in OPERATIONS.items() if name not in elsewhere]
@@ -196,12 +196,12 @@ def operands_of(name: str) -> int:
     return len(case_of(name).shapes)
 
 
-def check(name: str, op: Operation, dtypes: Dtypes, device: str = "cpu", autocast: bool = False) -> None:
+def check(name: str, op: TorchOperation, dtypes: Dtypes, device: str = "cpu", autocast: bool = False) -> None:
     found, told = measured(name, dtypes), expected(op, dtypes, device, autocast)
     assert same(found, told, op), f"{name}{dtypes}: torch gives {found}, the table says {told}"
 
 
-def without_autocast(name: str, op: Operation) -> None:
+def without_autocast(name: str, op: TorchOperation) -> None:
     for dtypes in pure(operands_of(name)) + mixed(operands_of(name)):
         if not (name.startswith("conv_transpose") and bias_goes_unseen(dtypes)):
             check(name, op, dtypes)
@@ -218,7 +218,7 @@ def test_operations_on_complex_tensors(name: str) -> None:
         check(name, OPERATIONS[name], (dtype,))
 
 
-def integers(name: str, op: Operation) -> None:
+def integers(name: str, op: TorchOperation) -> None:
     """What integers give, where the operation takes them at all."""
     if name in WIDE_ONLY:
         return
@@ -228,13 +228,13 @@ def integers(name: str, op: Operation) -> None:
         assert op.result == "real" or found == RAISES or same(found, result_of(op, dtypes), op), dtype
 
 
-def cpu_autocast(name: str, op: Operation) -> None:
+def cpu_autocast(name: str, op: TorchOperation) -> None:
     with torch.autocast("cpu", dtype=BF16):
         for dtypes in pure(operands_of(name)) + mixed(operands_of(name)):
             check(name, op, dtypes, autocast=True)
 
 
-def cuda_autocast_simulated(name: str, op: Operation) -> None:
+def cuda_autocast_simulated(name: str, op: TorchOperation) -> None:
     """Kernels do not run here, so what they refuse is not seen: only results and what autocast itself refuses."""
     policy = op.autocast("cuda")
     with simulated_cuda():
@@ -243,14 +243,14 @@ def cuda_autocast_simulated(name: str, op: Operation) -> None:
                 check(name, op, dtypes, "cuda", autocast=True)
 
 
-def missing_kernels_on_the_cpu(name: str, op: Operation) -> None:
+def missing_kernels_on_the_cpu(name: str, op: TorchOperation) -> None:
     for dtype in (BF16, torch.float16):
         refused = measured(name, (dtype,) * operands_of(name)) == RAISES
         assert refused == (str(dtype).removeprefix("torch.") in missing_dtypes(name, "cpu"))
 
 
 @pytest.mark.parametrize(("name", "op"), rows(), ids=[name for name, _ in rows()])
-def test_each_operation_is_as_its_row_says(name: str, op: Operation) -> None:
+def test_each_operation_is_as_its_row_says(name: str, op: TorchOperation) -> None:
     wide = name not in WIDE_ONLY | INTEGERS_ONLY
     with Soft() as soft:
         with soft("integers"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from precfix.codemod.flow.analysis import flow_of
 from precfix.codemod.flow.autograd import Passes, differ, follow_passes, input_of
-from precfix.codemod.flow.frame import ASSUMED, Product
+from precfix.codemod.flow.frame import ASSUMED, MixedProduct
 from precfix.codemod.flow.lattice import Role, Value
 from precfix.codemod.flow.stored import stored_mask
 from precfix.codemod.python.names import FunctionNode, ModuleNames, names_of
@@ -35,7 +35,7 @@ def passes(folder: Path, source: str, *, restored: bool = False) -> tuple[Passes
     return follow_passes(flow_of(project), module, forward, backward, frozenset(), restored=restored), forward
 
 
-def only_product(found: Passes) -> Product:
+def only_product(found: Passes) -> MixedProduct:
     (product,) = found.backward.record.products.values()
     return product
 

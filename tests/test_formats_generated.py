@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from precfix.codemod.formats.opening import open_config
-from precfix.codemod.formats.text import Entry
+from precfix.codemod.formats.text import TextEntry
 from precfix.codemod.model import EditRefused, ReplaceText
 
 from .nightly import examples
@@ -95,7 +95,7 @@ def check(text: str, data: Any, load: Any, kind: str, value: Any) -> None:
             agree(lambda entry=entry: config.insert(entry, "new", value), text, load, expected, entry)
 
 
-def agree(edit: Any, text: str, load: Any, expected: Any, entry: Entry) -> None:
+def agree(edit: Any, text: str, load: Any, expected: Any, entry: TextEntry) -> None:
     made = attempted(edit)
     if isinstance(made, str):
         assert any(word in made for word in ("line", "block", "null", "tag")), made

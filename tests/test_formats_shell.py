@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from precfix.codemod.formats.opening import kind_of, open_config, open_within
-from precfix.codemod.formats.text import ConfigText, ConfigUnreadable, Entry
+from precfix.codemod.formats.text import ConfigText, ConfigUnreadable, TextEntry
 from precfix.codemod.model import EditRefused, ReplaceText
 
 from .nightly import NIGHTLY
@@ -22,7 +22,7 @@ def applied(text: str, edit: ReplaceText) -> str:
     return text[: edit.start] + edit.text + text[edit.end :]
 
 
-def one(config: ConfigText, name: str, position: int = 0) -> Entry:
+def one(config: ConfigText, name: str, position: int = 0) -> TextEntry:
     return config.find(name)[position]
 
 
@@ -83,7 +83,7 @@ def test_removing_any_flag_removes_its_words_only(text: str) -> None:
         assert after.endswith("\n") == text.endswith("\n")
 
 
-def without(call: list[str], flag: Entry) -> list[str]:
+def without(call: list[str], flag: TextEntry) -> list[str]:
     for number, word in enumerate(call):
         if word == flag.name:
             return call[:number] + call[number + 1 + (flag.value is not None) :]

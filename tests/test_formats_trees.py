@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from precfix.codemod.formats.opening import open_config, open_within
-from precfix.codemod.formats.text import ConfigText, ConfigUnreadable, Entry
+from precfix.codemod.formats.text import ConfigText, ConfigUnreadable, TextEntry
 from precfix.codemod.model import EditRefused, ReplaceText
 
 try:
@@ -101,7 +101,7 @@ def untouched(before: str, after: str, edit: ReplaceText) -> None:
     assert after.endswith(before[edit.end :])
 
 
-def is_aliased(config: ConfigText, entry: Entry) -> bool:
+def is_aliased(config: ConfigText, entry: TextEntry) -> bool:
     """Its data shows up in a second place, or it stands in a merge."""
     return bool(entry.anchor) or "<<" in entry.key or any(part == "base" for part in entry.key)
 
@@ -162,7 +162,7 @@ def test_remove(kind: str, text: str) -> None:
     assert removed
 
 
-def drop(data: Any, entry: Entry, config: ConfigText) -> None:
+def drop(data: Any, entry: TextEntry, config: ConfigText) -> None:
     if "<<" in entry.key:
         data["use"] = {"r": True}
         return
@@ -189,7 +189,7 @@ def changed_lines(before: str, after: str) -> set[str]:
 @pytest.mark.parametrize(("kind", "text"), SAMPLES)
 def test_insert(kind: str, text: str) -> None:
     config = open_config(text, kind)
-    sections: list[Entry | None] = [entry for entry in config.entries if entry.container == "mapping"]
+    sections: list[TextEntry | None] = [entry for entry in config.entries if entry.container == "mapping"]
     if isinstance(LOADERS[kind](text), dict):
         sections.append(None)
     for section in sections:

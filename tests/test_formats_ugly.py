@@ -20,13 +20,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from precfix.codemod.formats.opening import kind_of, open_config
-from precfix.codemod.formats.text import ConfigText, ConfigUnreadable, Entry, Scalar
+from precfix.codemod.formats.text import ConfigText, ConfigUnreadable, Scalar, TextEntry
 from precfix.codemod.model import EditRefused, Place, ReplaceText, Span
 from precfix.codemod.source.documents import Document, FileKind
-from precfix.codemod.trainers.framework import Framework, Key, Recognition
+from precfix.codemod.trainers.framework import Framework, FrameworkKey, Recognition
 from precfix.codemod.trainers.reading.configs import ConfigFile
-from precfix.codemod.trainers.reading.scopes import Scope, Setting, TextOrigin
-from precfix.codemod.trainers.writing.steps import Step
+from precfix.codemod.trainers.reading.scopes import Setting, SettingScope, TextOrigin
+from precfix.codemod.trainers.writing.steps import ChangeStep
 from precfix.codemod.trainers.writing.text_editing import text_edits
 
 from .config_layouts import Box, Leaf, json_said, jsonc_texts, load_toml, toml_texts, yaml_said, yaml_texts
@@ -58,7 +58,7 @@ class Deed:
     """Which entry: the remainder of a division by how many there are."""
     value: Scalar = "bf16"
 
-    def entry(self, config: ConfigText) -> Entry | None:
+    def entry(self, config: ConfigText) -> TextEntry | None:
         among = list(config.entries)
         if self.verb == "set":
             among = [entry for entry in among if entry.is_scalar and entry.style not in ("alias", "block")]
@@ -66,7 +66,7 @@ class Deed:
             among = [entry for entry in among if entry.kind != "item" and isinstance(entry.key[-1], str)]
         return among[self.number % len(among)] if among else None
 
-    def edit(self, config: ConfigText, entry: Entry, text: str, kind: str) -> ReplaceText:
+    def edit(self, config: ConfigText, entry: TextEntry, text: str, kind: str) -> ReplaceText:
         """The edit; raises EditRefused."""
         if self.verb == "set":
             return config.set(entry, self.value)
@@ -81,17 +81,17 @@ deeds = st.builds(
 NEW_NAME = "fp16_new"
 
 
-def _rename(text: str, kind: str, entry: Entry) -> ReplaceText:
+def _rename(text: str, kind: str, entry: TextEntry) -> ReplaceText:
     """The edit that the ledger's editor makes to rename a key; raises EditRefused."""
     document = Document(f"a.{kind}", FileKind.TEXT, text.encode("utf-8", "surrogatepass"))
     config = ConfigFile(document, open_config(text, kind), document.path, kind)
     place = Place(document.path, Span(1, 1, 1, 1), "")
-    key = Key(entry.name, "compute", (), ())
+    key = FrameworkKey(entry.name, "compute", (), ())
     setting = Setting(key, None, "string", place, entry.name, entry.index)
     framework = Framework("own", "Own", (), Recognition(), (), ())
     origin = TextOrigin(config)
-    scope = Scope(framework, document.path, "file", place.span, "", (setting,), False, origin)
-    (edit,) = text_edits(scope, origin, [Step("rename", key, NEW_NAME, setting)]) or (None,)
+    scope = SettingScope(framework, document.path, "file", place.span, "", (setting,), False, origin)
+    (edit,) = text_edits(scope, origin, [ChangeStep("rename", key, NEW_NAME, setting)]) or (None,)
     if edit is None:
         raise EditRefused("nothing to rename")
     assert isinstance(edit.operation, ReplaceText)
@@ -131,7 +131,7 @@ def check(text: str, kind: str, deed: Deed) -> str:
     return "done"
 
 
-def assert_said(text: str, after: str, kind: str, config: ConfigText, entry: Entry, deed: Deed) -> None:
+def assert_said(text: str, after: str, kind: str, config: ConfigText, entry: TextEntry, deed: Deed) -> None:
     """What the text says differs in the entry alone."""
     if kind == "toml":
         expected = copy.deepcopy(load_toml(text))
@@ -179,7 +179,7 @@ def _without_empty(box: object, path: tuple[str | int, ...]) -> None:
             del box[path[0]]
 
 
-def _change_said(box: Box, number: int, entry: Entry, deed: Deed) -> None:
+def _change_said(box: Box, number: int, entry: TextEntry, deed: Deed) -> None:
     key, inner = box.pairs[number]
     if deed.verb == "remove":
         del box.pairs[number]
@@ -191,7 +191,7 @@ def _change_said(box: Box, number: int, entry: Entry, deed: Deed) -> None:
         box.pairs[number] = (key, Leaf(deed.value, inner.tag))
 
 
-def assert_bytes(text: str, edit: ReplaceText, config: ConfigText, entry: Entry, deed: Deed) -> None:
+def assert_bytes(text: str, edit: ReplaceText, config: ConfigText, entry: TextEntry, deed: Deed) -> None:
     """The edit touches the entry, its comma and its own lines; every other entry and comment is there afterwards."""
     if deed.verb == "set":
         assert entry.start <= edit.start <= edit.end <= entry.end or edit.start == edit.end == entry.key_end, edit
@@ -217,7 +217,7 @@ def _comments(text: str) -> list[str]:
     return re.findall(r"(?<!\w)c\d+c(?!\w)", text) + re.findall(r"(?m)^[ \t]*(?:#|//)[^\r\n]*", text)
 
 
-def _own_lines(text: str, entry: Entry, config: ConfigText) -> str:
+def _own_lines(text: str, entry: TextEntry, config: ConfigText) -> str:
     """The lines from the key to the end of the value, with comments below a block that are indented deeper."""
     first = max(text.rfind(mark, 0, entry.key_start) for mark in "\r\n") + 1
     end = max([entry.end, entry.key_end, *(each.end for each in config.entries if _is_below(each, entry))])
@@ -233,11 +233,11 @@ def _own_lines(text: str, entry: Entry, config: ConfigText) -> str:
     return text[first:last]
 
 
-def _is_below(each: Entry, entry: Entry) -> bool:
+def _is_below(each: TextEntry, entry: TextEntry) -> bool:
     return each.document == entry.document and each.key[: len(entry.key)] == entry.key
 
 
-def assert_lasting(text: str, after: str, kind: str, entry: Entry, deed: Deed) -> None:
+def assert_lasting(text: str, after: str, kind: str, entry: TextEntry, deed: Deed) -> None:
     """The same edit of the result changes nothing, or the entry is gone."""
     config = open_config(after, kind)
     if deed.verb == "set":
@@ -401,7 +401,7 @@ def test_generated_scripts() -> None:
     refusals.assert_few()
 
 
-def assert_argv(before: list[list[str]], after: list[list[str]], entry: Entry, remove: bool) -> None:
+def assert_argv(before: list[list[str]], after: list[list[str]], entry: TextEntry, remove: bool) -> None:
     """What the programs get differs in one flag of one command (which a loop may call several times)."""
     assert len(before) == len(after)
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
@@ -487,7 +487,7 @@ def _is_script(text: str) -> bool:
     return subprocess.run([BASH, "-n"], input=text.encode(), capture_output=True, check=False).returncode == 0
 
 
-def assert_bytes_of_script(text: str, edit: ReplaceText, config: ConfigText, entry: Entry, remove: bool) -> None:
+def assert_bytes_of_script(text: str, edit: ReplaceText, config: ConfigText, entry: TextEntry, remove: bool) -> None:
     """No other entry is touched, but for those that stand in the entry itself (an array's flags) or around it."""
     if not remove:
         assert entry.start <= edit.start <= edit.end <= max(entry.end, entry.key_end)

@@ -15,7 +15,7 @@ from precfix.codemod.model import (
 )
 from precfix.codemod.rewrite import rewrite
 from precfix.codemod.source.documents import Document, FileKind
-from precfix.codemod.trainers.reading.mapping_items import Item, items_of
+from precfix.codemod.trainers.reading.mapping_items import MappingItem, items_of
 
 
 class Draft:
@@ -28,7 +28,7 @@ class Draft:
         self.root = statement.value
         self.operations: list[PythonOperation] = []
 
-    def _item(self, path: str) -> Item:
+    def _item(self, path: str) -> MappingItem:
         return next(item for item in items_of(self.root) if item.path == path)
 
     def drop(self, path: str) -> None:

@@ -11,7 +11,7 @@ from precfix.codemod.source.project import Project
 from precfix.codemod.trainers.framework import Framework
 from precfix.codemod.trainers.framework_file import framework_of
 from precfix.codemod.trainers.reading.declarations import scopes_of
-from precfix.codemod.trainers.reading.scopes import Scope
+from precfix.codemod.trainers.reading.scopes import SettingScope
 
 from .framework_cases import MOVING
 from .test_audited_runs import read
@@ -70,12 +70,12 @@ def _project(root: Path, framework: Framework, **files: str) -> Project:
     return Project.open([root]).with_frameworks((framework,))
 
 
-def _only(project: Project) -> Scope:
+def _only(project: Project) -> SettingScope:
     (scope,) = scopes_of(project)
     return scope
 
 
-def _values(scope: Scope) -> dict[str, str | None]:
+def _values(scope: SettingScope) -> dict[str, str | None]:
     return {setting.name: setting.value for setting in scope.settings}
 
 

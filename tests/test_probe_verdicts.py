@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from precfix.codemod.profiles.profile import CheckResult, Device, DtypeVerdict, Profile, Recommendation, Status, Support
+from precfix.codemod.profiles.profile import (
+    CheckResult,
+    DtypeVerdict,
+    Profile,
+    ProfiledDevice,
+    Recommendation,
+    Status,
+    Support,
+)
 from precfix.codemod.report.text import STYLES, plain
 from precfix.probes.checks import matmul_error, op_matrix, throughput, train50
 from precfix.probes.devices import FoundDevice
@@ -147,9 +155,9 @@ def test_a_regime_that_was_tried_and_failed_is_not_recommended() -> None:
     assert recommend(both, FINE, stuck).regime == "fp16-mixed"
 
 
-def device(name: str, regime: str, backend: str = "cuda", **kinds: Support) -> Device:
+def device(name: str, regime: str, backend: str = "cuda", **kinds: Support) -> ProfiledDevice:
     known = {dtype: DtypeVerdict(support) for dtype, support in kinds.items()}
-    return Device(name, backend, "a GPU", "8.0", None, known, Recommendation(regime, "because"))
+    return ProfiledDevice(name, backend, "a GPU", "8.0", None, known, Recommendation(regime, "because"))
 
 
 def test_a_check_that_died_before_its_step_proves_nothing() -> None:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from precfix.codemod.model import UsageError
 from precfix.codemod.profiles.profile import (
     CheckResult,
-    Device,
     DtypeVerdict,
     Fact,
     OpSupport,
     Profile,
+    ProfiledDevice,
     ProfileSource,
     Recommendation,
     Status,
@@ -27,7 +27,9 @@ from precfix.codemod.profiles.profile_file import MARK, MAX_BYTES, VERSION, dump
 from .fixture_cases import FIXTURES
 
 PROFILES = sorted((FIXTURES / "profiles").glob("*.json"))
-T4 = Device("cuda:0", "cuda", "Tesla T4", "7.5", 16 << 30, {"bf16": DtypeVerdict(Support.EMULATED, ("slow",), 0.4)})
+T4 = ProfiledDevice(
+    "cuda:0", "cuda", "Tesla T4", "7.5", 16 << 30, {"bf16": DtypeVerdict(Support.EMULATED, ("slow",), 0.4)}
+)
 FULL = Profile(
     created="2026-01-01T00:00:00+00:00",
     mode="quick",
@@ -69,7 +71,7 @@ def test_unknown_fields_are_kept_everywhere() -> None:
 def test_missing_fields_take_their_defaults() -> None:
     """What an older release did not write yet."""
     read = parse('{"precfix_profile": 1, "devices": [{"device": "cuda:0"}]}', "p")
-    assert read.devices == (Device("cuda:0"),)
+    assert read.devices == (ProfiledDevice("cuda:0"),)
     assert read.support("bf16") is Support.UNKNOWN
     assert parse('{"precfix_profile": 1, "machine": null, "devices": null}', "p") == Profile()
 
@@ -149,14 +151,14 @@ def test_whatever_the_json_it_is_read_or_refused(value: dict[str, object]) -> No
 
 
 def test_support_is_that_of_the_weakest_training_device() -> None:
-    a100 = Device("cuda:1", "cuda", "A100", "8.0", None, {"bf16": DtypeVerdict(Support.NATIVE)})
-    cpu = Device("cpu", "cpu", verdicts={"bf16": DtypeVerdict(Support.ABSENT)})
+    a100 = ProfiledDevice("cuda:1", "cuda", "A100", "8.0", None, {"bf16": DtypeVerdict(Support.NATIVE)})
+    cpu = ProfiledDevice("cpu", "cpu", verdicts={"bf16": DtypeVerdict(Support.ABSENT)})
     both = Profile(devices=(a100, T4, cpu))
     assert both.training_devices == (a100, T4)
     assert both.support("bf16") is Support.EMULATED
     assert both.weakest("bf16") == T4
     assert Profile(devices=(cpu,)).support("bf16") is Support.ABSENT
-    assert Profile(devices=(a100, Device("cuda:2", "cuda"))).support("bf16") is Support.UNKNOWN
+    assert Profile(devices=(a100, ProfiledDevice("cuda:2", "cuda"))).support("bf16") is Support.UNKNOWN
     assert Profile().support("bf16") is Support.UNKNOWN
     assert Profile().weakest("bf16") is None
 

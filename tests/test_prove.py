@@ -14,7 +14,7 @@ import pytest
 from precfix.codemod.applying.copying import copy_of
 from precfix.codemod.cli import proving, request
 from precfix.codemod.model import Finding, Fix, Rule, Span, UsageError
-from precfix.codemod.observed.comparing import Comparison
+from precfix.codemod.observed.comparing import RunComparison
 from precfix.codemod.observed.observation import Failure, FailureKind, Observation, TrainingSeen
 from precfix.codemod.python.names import names_of
 from precfix.codemod.report.proof_lines import proof_lines
@@ -195,9 +195,9 @@ def test_losses_are_compared_in_the_narrowest_dtype() -> None:
     def of(loss: float, dtype: str) -> Observation:
         return Observation(ended="steps", training=TrainingSeen((loss,), (dtype,), {"float32": 1}))
 
-    assert Comparison(of(1.0, "float32"), of(1.01, "bfloat16")).apart == ()
-    assert Comparison(of(1.0, "float32"), of(1.01, "float32")).apart == (1,)
-    assert Comparison(of(1.0, "float32"), of(1.2, "bfloat16")).apart == (1,)
+    assert RunComparison(of(1.0, "float32"), of(1.01, "bfloat16")).apart == ()
+    assert RunComparison(of(1.0, "float32"), of(1.01, "float32")).apart == (1,)
+    assert RunComparison(of(1.0, "float32"), of(1.2, "bfloat16")).apart == (1,)
 
 
 @pytest.mark.parametrize(("skipped", "apart"), [((), (1, 2)), ((1,), (1,)), ((0,), ())])
@@ -206,11 +206,11 @@ def test_what_one_run_only_has_skipped_is_not_compared(skipped: tuple[int, ...],
         training = TrainingSeen((loss, loss), ("float32",), {"float32": 1}, skipped_losses=skipped)
         return Observation(ended="steps", training=training)
 
-    comparison = Comparison(of(2.0, skipped), of(5.0, ()))
+    comparison = RunComparison(of(2.0, skipped), of(5.0, ()))
     assert comparison.apart == apart
     told = [row[3].startswith("not within") for row in comparison.rows()[2:4]]
     assert told == [step in apart for step in (1, 2)]
-    assert Comparison(of(2.0, skipped), of(5.0, skipped)).apart == (1, 2)
+    assert RunComparison(of(2.0, skipped), of(5.0, skipped)).apart == (1, 2)
 
 
 @pytest.mark.parametrize(("losses", "worse"), [((None, 1.0), False), ((1.0, None), True), ((None, None), True)])
@@ -219,7 +219,7 @@ def test_an_overflow_that_a_scaler_skips_is_not_worse(losses: tuple[float | None
     before = Observation(ended="steps", steps=2, training=TrainingSeen((1.0, 1.0)))
     training = TrainingSeen(losses, skipped_steps=1, skipped_losses=(0,))
     after = Observation(ended="steps", steps=2, training=training, failures=(failure,))
-    assert Comparison(before, after).is_worse == worse
+    assert RunComparison(before, after).is_worse == worse
 
 
 def test_a_program_that_dies_of_something_else_is_told_before_anything_is_changed(
@@ -289,5 +289,5 @@ def test_changes_in_files_that_did_not_run_are_not_called_proved(
     changed: list[str], ran: dict[str, str], told: bool
 ) -> None:
     record = replace(seen(PROGRAM), files=ran)
-    lines = ["".join(text for text, _ in line) for line in proof_lines(Comparison(record, record), (), changed)]
+    lines = ["".join(text for text, _ in line) for line in proof_lines(RunComparison(record, record), (), changed)]
     assert any("No tensor was seen in later.py" in line for line in lines) == told

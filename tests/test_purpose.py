@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from precfix.codemod.purpose.files import is_record, purpose_of
 from precfix.codemod.purpose.imports import connected_modules, importers_of
-from precfix.codemod.purpose.runs import Run, runs_around, runs_of, uses
+from precfix.codemod.purpose.runs import HalfProgram, runs_around, runs_of, uses
 from precfix.codemod.purpose.training import only_infers, only_launches_inference, reached_modules, training_modules
 from precfix.codemod.purpose.words import Purpose
 from precfix.codemod.python.names import ModuleNames, names_of
@@ -171,7 +171,7 @@ def class_named(project: Project, path: str, name: str) -> tuple[ModuleNames, as
     return module, found
 
 
-def told(runs: tuple[Run, ...]) -> list[tuple[str, str, bool]]:
+def told(runs: tuple[HalfProgram, ...]) -> list[tuple[str, str, bool]]:
     return [(run.place.path, "/".join(sorted(dtype.name for dtype in run.dtypes)), run.trains) for run in runs]
 
 

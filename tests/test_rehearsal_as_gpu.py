@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from precfix.probes.rehearsal.inside import start
-from precfix.probes.rehearsal.inside.places import Places
+from precfix.probes.rehearsal.inside.places import UserFrames
 from precfix.probes.rehearsal.inside.shadow.following import repeated
 from precfix.probes.rehearsal.inside.shadow.lines import Lines
 from precfix.probes.rehearsal.inside.shadow.shadow import Shadow
@@ -245,7 +245,7 @@ def test_a_shadow_lives_where_its_storage_does() -> None:
 
 
 def test_a_thread_without_frames_of_the_user_is_in_the_backward_pass(tmp_path: Path) -> None:
-    lines = Lines(Places(str(tmp_path)))
+    lines = Lines(UserFrames(str(tmp_path)))
     assert lines.here() is None
     lines.backward = ("train.py", 3, 8)
     found: list[Any] = []
@@ -275,7 +275,7 @@ class Cell(torch.nn.Module):
 
 def test_a_result_that_nothing_uses_has_no_gradient_to_compare(tmp_path: Path) -> None:
     x = torch.ones(3, requires_grad=True)
-    with Shadow(Places(str(tmp_path))) as shadow:
+    with Shadow(UserFrames(str(tmp_path))) as shadow:
         Cell()(x)[0].sum().backward()
         assert not shadow.findings().worst
     assert x.grad is not None

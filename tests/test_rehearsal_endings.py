@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.cli.rehearsed_device import device_of
-from precfix.probes.rehearsal.family import Family
-from precfix.probes.rehearsal.inside.settings import Settings
+from precfix.probes.rehearsal.family import ProcessFamily
+from precfix.probes.rehearsal.inside.settings import ProcessSettings
 from precfix.probes.rehearsal.inside.start import on_this_machine
-from precfix.probes.rehearsal.record import Record, record_of
-from precfix.probes.rehearsal.running import Gpu, Rehearsal, Run, settings_for
+from precfix.probes.rehearsal.record import RehearsalRecord, record_of
+from precfix.probes.rehearsal.running import Gpu, Rehearsal, RehearsedRun, settings_for
 from precfix.probes.rehearsal.verdict import closing, exit_code
 
 from . import warm
@@ -280,7 +280,7 @@ def test_a_command_that_cannot_be_run_is_bad_usage(tmp_path: Path, command: list
 def test_what_a_gpu_in_the_machine_means(gpu: str, has_gpu: bool, simulated: bool, refused: bool) -> None:
     """A stand-in says whether there is a GPU: none was at hand."""
     asked = settings_for(Rehearsal(["python"], Path("/nowhere"), gpu=Gpu(gpu)), Path("/nowhere"))
-    settings, reason = on_this_machine(Settings(**asked), has_gpu)
+    settings, reason = on_this_machine(ProcessSettings(**asked), has_gpu)
     assert (settings.on.simulated, bool(reason)) == (simulated, refused)
 
 
@@ -342,26 +342,26 @@ RETOLD = "ProcessRaisedException: \n\n-- Process 0:\nTraceback (most recent call
 PARENT = {**WORKER, "error": RETOLD}
 
 
-def record(run: Run, steps: int = 0) -> Record:
+def record(run: RehearsedRun, steps: int = 0) -> RehearsalRecord:
     return record_of(Rehearsal(["python", "train.py"], Path("/nowhere"), steps=steps), run, "test")
 
 
 @pytest.mark.parametrize(
     ("run", "words", "code"),
     [
-        (Run([{"torch": "2.13.0", "steps": 3, "ended": "steps"}]), "nothing raised in 3 optimizer steps", 0),
-        (Run([{"torch": "2.13.0", "steps": 0}]), "made no optimizer step, so its training was not seen", 3),
-        (Run([{"torch": "2.13.0", "steps": 2}], ended="time"), "the time limit ended the program", 0),
-        (Run([{"torch": "2.13.0", "steps": 0}], ended="memory"), "the memory limit ended the program", 3),
-        (Run([{"torch": "2.13.0"}], ended="interrupted"), "the program was interrupted", 3),
-        (Run([{"torch": "2.13.0"}], status=-11), "signal 11 ended it", 3),
-        (Run([LAUNCHER, WORKER], status=1), "the program died: ValueError: of the worker", 3),
-        (Run([PARENT], status=1), "the program died: ProcessRaisedException: KeyError: 'x'", 3),
-        (Run([], status=-9), "it was killed, as happens where memory runs out", 3),
-        (Run([]), "never imported torch", 3),
+        (RehearsedRun([{"torch": "2.13.0", "steps": 3, "ended": "steps"}]), "nothing raised in 3 optimizer steps", 0),
+        (RehearsedRun([{"torch": "2.13.0", "steps": 0}]), "made no optimizer step, so its training was not seen", 3),
+        (RehearsedRun([{"torch": "2.13.0", "steps": 2}], ended="time"), "the time limit ended the program", 0),
+        (RehearsedRun([{"torch": "2.13.0", "steps": 0}], ended="memory"), "the memory limit ended the program", 3),
+        (RehearsedRun([{"torch": "2.13.0"}], ended="interrupted"), "the program was interrupted", 3),
+        (RehearsedRun([{"torch": "2.13.0"}], status=-11), "signal 11 ended it", 3),
+        (RehearsedRun([LAUNCHER, WORKER], status=1), "the program died: ValueError: of the worker", 3),
+        (RehearsedRun([PARENT], status=1), "the program died: ProcessRaisedException: KeyError: 'x'", 3),
+        (RehearsedRun([], status=-9), "it was killed, as happens where memory runs out", 3),
+        (RehearsedRun([]), "never imported torch", 3),
     ],
 )
-def test_the_closing_sentence(run: Run, words: str, code: int) -> None:
+def test_the_closing_sentence(run: RehearsedRun, words: str, code: int) -> None:
     seen = record(run)
     assert words in closing(seen, run)
     assert exit_code(seen) == code
@@ -369,7 +369,7 @@ def test_the_closing_sentence(run: Run, words: str, code: int) -> None:
 
 @linux
 def test_memory_of_a_group_is_read_from_the_system() -> None:
-    family = Family()
+    family = ProcessFamily()
     family.leader = os.getpgrp()
     assert family.memory() > 1 << 20
     family.leader = 0x7FFFFFFF

@@ -18,7 +18,7 @@ from precfix.codemod.report import TextEdit
 from precfix.codemod.report.applied import show_applied
 from precfix.codemod.report.frame import MAX_WIDTH, frame
 from precfix.codemod.report.json_report import to_json
-from precfix.codemod.report.places import Places
+from precfix.codemod.report.places import ReportPlaces
 from precfix.codemod.report.printable import printable, width
 from precfix.codemod.report.tally import settled
 from precfix.codemod.report.text import Level, View, plain, show, show_findings
@@ -445,7 +445,7 @@ def edits_of(each: Fix) -> tuple[TextEdit, ...]:
     return (TextEdit("train.py", Span(1, 1, 2, 1), ""),)
 
 
-PLACES = Places(lambda path: Cells() if path == "x.ipynb" else None, edits_of)
+PLACES = ReportPlaces(lambda path: Cells() if path == "x.ipynb" else None, edits_of)
 
 
 def as_json(report: Report, **options: Any) -> Any:

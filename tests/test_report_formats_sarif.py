@@ -14,7 +14,7 @@ from precfix.codemod import engine
 from precfix.codemod.cli.output import places_in
 from precfix.codemod.model import Place, Span
 from precfix.codemod.outcome import Report, Skipped
-from precfix.codemod.report.places import Places
+from precfix.codemod.report.places import ReportPlaces
 from precfix.codemod.report.sarif import to_sarif
 from precfix.codemod.source.project import Project
 from precfix.transforms import load
@@ -45,7 +45,7 @@ def validator() -> Any:
     return kind(schema, format_checker=kind.FORMAT_CHECKER)
 
 
-def run_of(report: Report, validator: Any, places: Places = PLACES, version: str = "0.1.0") -> Any:
+def run_of(report: Report, validator: Any, places: ReportPlaces = PLACES, version: str = "0.1.0") -> Any:
     text = to_sarif(report, places, version)
     assert text.isascii()
     log = json.loads(text)

@@ -20,7 +20,7 @@ from precfix.codemod.report.gitlab import to_gitlab
 from precfix.codemod.report.json_report import to_json, to_json_lines
 from precfix.codemod.report.junit import to_junit
 from precfix.codemod.report.outcomes import FindingState, outcomes
-from precfix.codemod.report.places import Places
+from precfix.codemod.report.places import ReportPlaces
 from precfix.codemod.report.printable import printable
 from precfix.codemod.source.project import Project
 from precfix.transforms import load
@@ -195,7 +195,7 @@ def shown(path: str) -> str:
 # --- GitLab -----------------------------------------------------------------------------------------------------------
 
 
-def gitlab(report: Report, places: Places = PLACES) -> Any:
+def gitlab(report: Report, places: ReportPlaces = PLACES) -> Any:
     text = to_gitlab(report, places)
     assert text.isascii()
     issues = json.loads(text)
@@ -250,7 +250,7 @@ def test_gitlab_of_hostile_and_empty_reports() -> None:
 # --- JUnit ------------------------------------------------------------------------------------------------------------
 
 
-def suite_of(report: Report, places: Places = PLACES) -> Any:
+def suite_of(report: Report, places: ReportPlaces = PLACES) -> Any:
     """The suite as junitparser reads it; the numbers it computes are those that were written."""
     junitparser = pytest.importorskip("junitparser", reason="reads JUnit XML: pip install junitparser")
     data = to_junit(report, places).encode("utf-8")
@@ -264,7 +264,7 @@ def suite_of(report: Report, places: Places = PLACES) -> Any:
     return suite
 
 
-def cases(report: Report, places: Places = PLACES) -> list[tuple[str, str, str]]:
+def cases(report: Report, places: ReportPlaces = PLACES) -> list[tuple[str, str, str]]:
     return [
         (case.classname, case.name, ", ".join(type(each).__name__ for each in case.result) or "passed")
         for case in suite_of(report, places)

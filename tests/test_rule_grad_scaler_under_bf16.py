@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from precfix.codemod import engine
 from precfix.codemod.model import Applicability
-from precfix.codemod.profiles.profile import Device, Fact, Profile
+from precfix.codemod.profiles.profile import Fact, Profile, ProfiledDevice
 
 from .project_tree import open_tree, write_tree
 from .scaler_snippets import TARGET, findings, fixed, rule_named
@@ -706,7 +706,7 @@ def test_a_profile_that_saw_bf16_gradients_unscaled_on_cuda_is_believed(
     fails: bool | None, number: int, tmp_path: Path
 ) -> None:
     facts = (Fact("scaler-with-bf16-gradients", fails),)
-    profile = Profile(devices=(Device("cuda:0", "cuda", facts=facts),))
+    profile = Profile(devices=(ProfiledDevice("cuda:0", "cuda", facts=facts),))
     project = open_tree(tmp_path, {"train.py": weights(BF16_MODELS[0])}).with_profile(profile)
     assert len(list(RULE.check(project))) == number
 

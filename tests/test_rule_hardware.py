@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.model import Applicability
-from precfix.codemod.profiles.profile import Device, DtypeVerdict, Profile, Support
+from precfix.codemod.profiles.profile import DtypeVerdict, Profile, ProfiledDevice, Support
 
 from .fixture_cases import profile_named
 from .rule_runs import findings, migrated, rule_of, written
@@ -20,7 +20,7 @@ ASKS = "import torch\nuse_bf16 = torch.cuda.is_bf16_supported()\n"
 
 def on(backend: str, bf16: Support, fp16: Support = Support.NATIVE) -> Profile:
     verdicts = {"bf16": DtypeVerdict(bf16), "fp16": DtypeVerdict(fp16)}
-    return Profile(devices=(Device(f"{backend}:0", backend, "Some Device", "6.0", None, verdicts),))
+    return Profile(devices=(ProfiledDevice(f"{backend}:0", backend, "Some Device", "6.0", None, verdicts),))
 
 
 # --- PF601 ------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from precfix.codemod.profiles.profile import Device, OpSupport, Profile
+from precfix.codemod.profiles.profile import OpSupport, Profile, ProfiledDevice
 
 from .rule_runs import findings, migrated, rule_of, written
 
@@ -199,7 +199,7 @@ def test_interpolation_by_the_pinned_torch(pin: str, expected: list[int], tmp_pa
 
 
 def profile(backend: str, *ops: OpSupport) -> Profile:
-    return Profile(devices=(Device(device=backend, backend=backend, ops=ops),))
+    return Profile(devices=(ProfiledDevice(device=backend, backend=backend, ops=ops),))
 
 
 def with_profile(tmp_path: Path, files: dict[str, str], seen: Profile) -> int:

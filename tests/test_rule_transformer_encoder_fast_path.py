@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.model import Applicability, Finding
-from precfix.codemod.profiles.profile import Device, Fact, Profile, Torch
+from precfix.codemod.profiles.profile import Fact, Profile, ProfiledDevice, Torch
 from precfix.codemod.source.project import Project
 
 from .fixture_cases import profile_named
@@ -656,12 +656,14 @@ def test_the_switch_stands_outside_loops(tmp_path: Path) -> None:
 # --- machines ---------------------------------------------------------------------------------------------------------
 
 
-def machine(backend: str, holds: bool | None, torch: str = "2.13.0", *more: Device) -> Profile:
+def machine(backend: str, holds: bool | None, torch: str = "2.13.0", *more: ProfiledDevice) -> Profile:
     facts = (Fact("encoder-fast-path", holds),) if holds is not None else ()
-    return Profile(devices=(Device(f"{backend}:0", backend, "Some Device", facts=facts), *more), torch=Torch(torch))
+    return Profile(
+        devices=(ProfiledDevice(f"{backend}:0", backend, "Some Device", facts=facts), *more), torch=Torch(torch)
+    )
 
 
-CPU = Device("cpu", "cpu", "Some CPU", facts=(Fact("encoder-fast-path", True),))
+CPU = ProfiledDevice("cpu", "cpu", "Some CPU", facts=(Fact("encoder-fast-path", True),))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from precfix.codemod import engine
 from precfix.codemod.model import Applicability, Edit, Finding, Fix, ReplaceText, Rule, Span
 from precfix.codemod.outcome import Silence, Target
 from precfix.codemod.screening.screen import Screen
-from precfix.codemod.settings.settings import Settings, settings_in, settings_of
+from precfix.codemod.settings.settings import ProjectSettings, settings_in, settings_of
 from precfix.codemod.settings.settings_tree import SettingsTree, settings_below
 from precfix.codemod.source.project import Project
 
@@ -78,40 +78,40 @@ def _check(project: Project) -> list[Finding]:
 RULE = Rule("PF101", "a-mistake", "Title.", _check)
 
 
-def screened(root: Path, settings: Settings, unsafe: bool = False, chosen: str = "") -> dict[str, str]:
+def screened(root: Path, settings: ProjectSettings, unsafe: bool = False, chosen: str = "") -> dict[str, str]:
     """The files after a migration under these settings."""
     project = Project.open([root])
-    settings = Settings(**{name: getattr(settings, name) for name in _NAMES}, path=root / "precfix.toml")
+    settings = ProjectSettings(**{name: getattr(settings, name) for name in _NAMES}, path=root / "precfix.toml")
     screen = Screen(project.root, SettingsTree(settings), (RULE,), (RULE,))
     options = engine.Options(unsafe, {"PF101": chosen} if chosen else {}, screen=screen)
     report = engine.migrate(project, [RULE], Target("fp32", "test"), options)
     return {change.path: change.after.decode() for change in report.changes}
 
 
-_NAMES = [name for name in Settings.__dataclass_fields__ if name != "path"]
+_NAMES = [name for name in ProjectSettings.__dataclass_fields__ if name != "path"]
 
 
 @pytest.mark.parametrize(
     ("settings", "unsafe", "chosen", "after"),
     [
-        (Settings(), False, "", "one"),
-        (Settings(unfixable=("PF1",)), True, "", None),
-        (Settings(fixable=()), True, "", None),
-        (Settings(fixable=("PF2",)), True, "", None),
-        (Settings(fixable=("a-mistake",)), False, "", "one"),
-        (Settings(fixable=("PF1",), unfixable=("PF101",)), True, "", None),
-        (Settings(extend_unsafe_fixes=("PF101",)), False, "", None),
-        (Settings(extend_unsafe_fixes=("PF101=one",)), True, "", "one"),
-        (Settings(extend_unsafe_fixes=("PF101=one",), extend_safe_fixes=("PF101=two",)), False, "", "two"),
-        (Settings(extend_unsafe_fixes=("PF",), extend_safe_fixes=("PF101=two",)), False, "", None),
-        (Settings(extend_safe_fixes=("PF101",)), False, "two", "two"),
-        (Settings(extend_safe_fixes=("PF101=three",)), True, "three", None),
-        (Settings(extend_unsafe_fixes=("PF101=three",)), True, "three", None),
-        (Settings(extend_safe_fixes=("PF101",)), True, "three", None),
+        (ProjectSettings(), False, "", "one"),
+        (ProjectSettings(unfixable=("PF1",)), True, "", None),
+        (ProjectSettings(fixable=()), True, "", None),
+        (ProjectSettings(fixable=("PF2",)), True, "", None),
+        (ProjectSettings(fixable=("a-mistake",)), False, "", "one"),
+        (ProjectSettings(fixable=("PF1",), unfixable=("PF101",)), True, "", None),
+        (ProjectSettings(extend_unsafe_fixes=("PF101",)), False, "", None),
+        (ProjectSettings(extend_unsafe_fixes=("PF101=one",)), True, "", "one"),
+        (ProjectSettings(extend_unsafe_fixes=("PF101=one",), extend_safe_fixes=("PF101=two",)), False, "", "two"),
+        (ProjectSettings(extend_unsafe_fixes=("PF",), extend_safe_fixes=("PF101=two",)), False, "", None),
+        (ProjectSettings(extend_safe_fixes=("PF101",)), False, "two", "two"),
+        (ProjectSettings(extend_safe_fixes=("PF101=three",)), True, "three", None),
+        (ProjectSettings(extend_unsafe_fixes=("PF101=three",)), True, "three", None),
+        (ProjectSettings(extend_safe_fixes=("PF101",)), True, "three", None),
     ],
 )
 def test_settings_decide_which_fix_is_used(
-    tmp_path: Path, settings: Settings, unsafe: bool, chosen: str, after: str | None
+    tmp_path: Path, settings: ProjectSettings, unsafe: bool, chosen: str, after: str | None
 ) -> None:
     write_tree(tmp_path, {"a.txt": "bad\n"})
     assert screened(tmp_path, settings, unsafe, chosen) == ({} if after is None else {"a.txt": after + "\n"})
@@ -228,7 +228,7 @@ def test_a_fix_over_several_files_goes_by_the_settings_of_its_finding(
     write_tree(tmp_path, {"a.txt": "bad\n", "in/b.txt": "bad\n", f"{where}precfix.toml": "unfixable = ['PF101']\n"})
     project = Project.open([tmp_path])
     rule = Rule("PF101", "a-mistake", "Title.", check)
-    tree = settings_below(tmp_path, settings_in(tmp_path) or Settings(), project.paths)
+    tree = settings_below(tmp_path, settings_in(tmp_path) or ProjectSettings(), project.paths)
     screen = Screen(project.root, tree, (rule,), (rule,))
     report = engine.migrate(project, [rule], Target("fp32", "test"), engine.Options(screen=screen))
     assert [change.path for change in report.changes] == changed

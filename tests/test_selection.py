@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from precfix.codemod.model import Rule, UsageError
 from precfix.codemod.screening.selection import Selection, fix_selectors, matches, require_known, validate_settings
-from precfix.codemod.settings.settings import Settings
+from precfix.codemod.settings.settings import ProjectSettings
 
 MANUAL = "Title.\n\n## Fix\n\n- `drop` [safe]: drops.\n- `disable` [unsafe]: disables.\n"
 RULES = [
@@ -50,23 +50,27 @@ def test_the_more_exact_word_decides_and_then_ignore(
 
 
 def test_extending_adds_to_what_is_selected() -> None:
-    assert taken(Selection.of(Settings(select=("PF2",), extend_select=("PF102",)))) == ["PF102", "PF201"]
-    assert taken(Selection.of(Settings(ignore=("PF1",), extend_select=("PF102",)))) == ["PF102", "PF201", "XX100"]
-    assert taken(Selection.of(Settings(select=("PF",), extend_ignore=("PF1",)))) == ["PF201"]
-    assert taken(Selection.of(Settings(ignore=("PF2",), extend_ignore=("PF1",)))) == ["XX100"]
+    assert taken(Selection.of(ProjectSettings(select=("PF2",), extend_select=("PF102",)))) == ["PF102", "PF201"]
+    assert taken(Selection.of(ProjectSettings(ignore=("PF1",), extend_select=("PF102",)))) == [
+        "PF102",
+        "PF201",
+        "XX100",
+    ]
+    assert taken(Selection.of(ProjectSettings(select=("PF",), extend_ignore=("PF1",)))) == ["PF201"]
+    assert taken(Selection.of(ProjectSettings(ignore=("PF2",), extend_ignore=("PF1",)))) == ["XX100"]
 
 
 def test_select_on_the_command_line_takes_the_place_of_all_settings() -> None:
-    settings = Settings(select=("PF2",), ignore=("PF101",), extend_select=("XX",), extend_ignore=("PF102",))
+    settings = ProjectSettings(select=("PF2",), ignore=("PF101",), extend_select=("XX",), extend_ignore=("PF102",))
     assert taken(Selection.of(settings, ["PF1"])) == ["PF101", "PF102"]
     assert taken(Selection.of(settings, ["PF1"], ["PF101"])) == ["PF102"]
 
 
 def test_ignore_on_the_command_line_comes_on_top_of_the_settings() -> None:
     """What a team ignores does not come back because somebody ignores one rule more."""
-    settings = Settings(ignore=("PF101",), extend_ignore=("XX",))
+    settings = ProjectSettings(ignore=("PF101",), extend_ignore=("XX",))
     assert taken(Selection.of(settings, None, ["PF201"])) == ["PF102"]
-    assert taken(Selection.of(Settings(select=("PF1",)), None, ["PF102"])) == ["PF101"]
+    assert taken(Selection.of(ProjectSettings(select=("PF1",)), None, ["PF102"])) == ["PF101"]
 
 
 def test_a_beginning_is_not_a_part() -> None:
@@ -88,21 +92,21 @@ def test_words_that_mean_no_rule_are_told_with_a_suggestion(word: str, hint: str
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (Settings(select=("PF9",)), "select: no rule 'PF9'"),
-        (Settings(ignore=("PF101", "PF999")), "ignore: no rule 'PF999'"),
-        (Settings(extend_select=("PF9",)), "extend-select: no rule"),
-        (Settings(extend_ignore=("PF9",)), "extend-ignore: no rule"),
-        (Settings(fixable=("PF9",)), "fixable: no rule"),
-        (Settings(unfixable=("PF9",)), "unfixable: no rule"),
-        (Settings(extend_safe_fixes=("PF9=drop",)), "extend-safe-fixes: no rule 'PF9'"),
-        (Settings(extend_safe_fixes=("=drop",)), "extend-safe-fixes: no rule ''"),
-        (Settings(extend_safe_fixes=("PF101=dorp",)), "no fix 'dorp' of PF101; there are disable, drop"),
-        (Settings(extend_unsafe_fixes=("PF101=dorp",)), "extend-unsafe-fixes: no fix 'dorp'"),
-        (Settings(fix=(("PF1", "drop"),)), "fix: no rule 'PF1'; did you mean PF101?"),
-        (Settings(fix=(("PF101", "dorp"),)), "fix: no fix 'dorp' of PF101"),
+        (ProjectSettings(select=("PF9",)), "select: no rule 'PF9'"),
+        (ProjectSettings(ignore=("PF101", "PF999")), "ignore: no rule 'PF999'"),
+        (ProjectSettings(extend_select=("PF9",)), "extend-select: no rule"),
+        (ProjectSettings(extend_ignore=("PF9",)), "extend-ignore: no rule"),
+        (ProjectSettings(fixable=("PF9",)), "fixable: no rule"),
+        (ProjectSettings(unfixable=("PF9",)), "unfixable: no rule"),
+        (ProjectSettings(extend_safe_fixes=("PF9=drop",)), "extend-safe-fixes: no rule 'PF9'"),
+        (ProjectSettings(extend_safe_fixes=("=drop",)), "extend-safe-fixes: no rule ''"),
+        (ProjectSettings(extend_safe_fixes=("PF101=dorp",)), "no fix 'dorp' of PF101; there are disable, drop"),
+        (ProjectSettings(extend_unsafe_fixes=("PF101=dorp",)), "extend-unsafe-fixes: no fix 'dorp'"),
+        (ProjectSettings(fix=(("PF1", "drop"),)), "fix: no rule 'PF1'; did you mean PF101?"),
+        (ProjectSettings(fix=(("PF101", "dorp"),)), "fix: no fix 'dorp' of PF101"),
     ],
 )
-def test_settings_that_name_what_does_not_exist_are_refused(settings: Settings, said: str) -> None:
+def test_settings_that_name_what_does_not_exist_are_refused(settings: ProjectSettings, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         validate_settings(settings, RULES)
     assert said in str(caught.value)
@@ -110,7 +114,7 @@ def test_settings_that_name_what_does_not_exist_are_refused(settings: Settings, 
 
 def test_right_settings_are_accepted() -> None:
     validate_settings(
-        Settings(
+        ProjectSettings(
             select=("PF",),
             extend_safe_fixes=("PF101=disable", "PF2", "PF1 = drop"),
             fix=(("grad-scaler-under-bf16", "disable"), ("XX100", "anything")),
@@ -122,14 +126,14 @@ def test_right_settings_are_accepted() -> None:
 
 def test_unknown_words_in_settings_are_told_with_the_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"precfix\.toml: select"):
-        validate_settings(Settings(path=tmp_path / "precfix.toml", select=("PF9",)), RULES)
+        validate_settings(ProjectSettings(path=tmp_path / "precfix.toml", select=("PF9",)), RULES)
 
 
 def test_a_rule_that_is_off_by_default_runs_only_where_a_selector_means_it() -> None:
     quiet = Rule("PF603", "half-on-cpu", "Title.\n\n## Off by default\n\nWhy.\n", lambda _: ())
     assert not Selection().takes(quiet)
-    assert not Selection.of(Settings(extend_select=("PF1",))).takes(quiet)
+    assert not Selection.of(ProjectSettings(extend_select=("PF1",))).takes(quiet)
     for selector in ("PF603", "PF6", "half-on-cpu"):
-        assert Selection.of(Settings(extend_select=(selector,))).takes(quiet)
-        assert Selection.of(Settings(), [selector]).takes(quiet)
-    assert not Selection.of(Settings(), ["PF6"], ["PF603"]).takes(quiet)
+        assert Selection.of(ProjectSettings(extend_select=(selector,))).takes(quiet)
+        assert Selection.of(ProjectSettings(), [selector]).takes(quiet)
+    assert not Selection.of(ProjectSettings(), ["PF6"], ["PF603"]).takes(quiet)

@@ -17,7 +17,7 @@ from precfix.codemod.settings.settings import (
     KNOWN,
     MAX_EXTENDED,
     PathPattern,
-    Settings,
+    ProjectSettings,
     settings_in,
     settings_of,
 )
@@ -81,7 +81,7 @@ targets:
 def test_without_a_file_nothing_is_set(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "pyproject.toml").write_text("[tool.other]\nprecfix = 1\n")
-    assert settings_of(tmp_path) == Settings()
+    assert settings_of(tmp_path) == ProjectSettings()
 
 
 def test_the_nearest_file_counts(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_mistakes_are_told_with_their_file(tmp_path: Path, text: str, said: str)
 def test_a_broken_manifest_of_somebody_else_is_not_our_business(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "pyproject.toml").write_text("[tool.poetry\n# precfix\n")
-    assert settings_of(tmp_path) == Settings()
+    assert settings_of(tmp_path) == ProjectSettings()
 
 
 def test_a_table_of_the_projects_own_trainer_is_used(
@@ -245,7 +245,9 @@ def test_unknown_keys_are_told_with_a_suggestion(tmp_path: Path, text: str, said
 
 def test_precfix_toml_comes_before_pyproject(tmp_path: Path) -> None:
     write_tree(tmp_path, {"pyproject.toml": '[tool.precfix]\ntarget = "fp32"\n', "precfix.toml": "# nothing\n"})
-    assert settings_of(tmp_path) == Settings(path=tmp_path / "precfix.toml", sources=(tmp_path / "precfix.toml",))
+    assert settings_of(tmp_path) == ProjectSettings(
+        path=tmp_path / "precfix.toml", sources=(tmp_path / "precfix.toml",)
+    )
 
 
 # --- extend -----------------------------------------------------------------------------------------------------------
@@ -420,7 +422,7 @@ def test_a_link_or_a_large_file_is_refused_or_passed_over(tmp_path: Path) -> Non
     (tmp_path / ".git").mkdir()
     (tmp_path / "real").write_text('[tool.precfix]\ntarget = "fp32"\n')
     (tmp_path / "pyproject.toml").symlink_to("real")
-    assert settings_of(tmp_path) == Settings()
+    assert settings_of(tmp_path) == ProjectSettings()
     (tmp_path / "precfix.toml").symlink_to("real")
     with pytest.raises(UsageError, match="symbolic link"):
         settings_of(tmp_path)
@@ -438,7 +440,7 @@ def test_a_fifo_or_a_folder_is_no_settings_file(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     os.mkfifo(tmp_path / "precfix.toml")
     (tmp_path / "pyproject.toml").mkdir()
-    assert settings_of(tmp_path) == Settings()
+    assert settings_of(tmp_path) == ProjectSettings()
 
 
 def test_a_pyproject_that_takes_a_parser_long_is_read_quickly(run: Runner, tmp_path: Path) -> None:
@@ -455,12 +457,12 @@ def test_thousands_of_nested_settings_end(tmp_path: Path) -> None:
     for path in paths:
         (tmp_path / path).parent.mkdir()
         (tmp_path / path).write_text("[tool.precfix]\nselect = []\n")
-    tree = settings_below(tmp_path, Settings(), paths[:-1])
+    tree = settings_below(tmp_path, ProjectSettings(), paths[:-1])
     assert len(tree.nested) == MAX_NESTED
     assert tree.of("d7/deep/a.py").path == tmp_path / "d7/pyproject.toml"
-    assert tree.of("d70000/a.py") == tree.of("a.py") == Settings()
+    assert tree.of("d70000/a.py") == tree.of("a.py") == ProjectSettings()
     with pytest.raises(UsageError, match="more than 1,000 folders"):
-        settings_below(tmp_path, Settings(), paths)
+        settings_below(tmp_path, ProjectSettings(), paths)
 
 
 def test_settings_of_a_folder_that_is_not_there(tmp_path: Path) -> None:

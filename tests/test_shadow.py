@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from precfix.probes.rehearsal.inside.places import Places
+from precfix.probes.rehearsal.inside.places import UserFrames
 from precfix.probes.rehearsal.inside.shadow.mode import ShadowMode
 from precfix.probes.rehearsal.inside.shadow.page import page
 from precfix.probes.rehearsal.inside.shadow.places import Findings, Loss
@@ -46,7 +46,7 @@ LOSSES = {
 
 
 def shadowed(program: Path) -> Findings:
-    with Shadow(Places(str(program.parent))) as shadow:
+    with Shadow(UserFrames(str(program.parent))) as shadow:
         runpy.run_path(str(program), run_name="__main__")
         return shadow.findings()
 
@@ -107,7 +107,7 @@ def train(dtype: torch.dtype | None) -> None:
 
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16, torch.float16])
 def test_healthy_training_is_within_the_noise(dtype: torch.dtype | None) -> None:
-    with Shadow(Places(str(REPOSITORY / "tests"))) as shadow:
+    with Shadow(UserFrames(str(REPOSITORY / "tests"))) as shadow:
         train(dtype)
         findings = shadow.findings()
     assert findings.steps == 3
@@ -119,7 +119,7 @@ def test_healthy_training_is_within_the_noise(dtype: torch.dtype | None) -> None
 def test_the_program_computes_what_it_computes_alone() -> None:
     train(torch.bfloat16)
     alone = torch.rand(1)
-    with Shadow(Places(str(REPOSITORY / "tests"))):
+    with Shadow(UserFrames(str(REPOSITORY / "tests"))):
         train(torch.bfloat16)
         beside = torch.rand(1)
     assert torch.equal(alone, beside)
@@ -164,7 +164,7 @@ def test_steps_of_stochastic_rounding_are_not_lost() -> None:
                     weight.copy_(bits.view(torch.float32))
 
     optimizer = Rounding(model.parameters(), lr=1.0)
-    with Shadow(Places(str(REPOSITORY / "tests"))) as shadow:
+    with Shadow(UserFrames(str(REPOSITORY / "tests"))) as shadow:
         for _ in range(8):
             model(torch.randn(8, 64, dtype=torch.bfloat16)).float().square().mean().backward()
             optimizer.step()
@@ -195,7 +195,7 @@ def test_updates_that_kahan_summation_keeps_are_not_lost(keeps: bool) -> None:
     torch.manual_seed(0)
     model = nn.Linear(64, 64).to(torch.bfloat16)
     optimizer = Kahan(model.parameters(), keeps)
-    with Shadow(Places(str(REPOSITORY / "tests"))) as shadow:
+    with Shadow(UserFrames(str(REPOSITORY / "tests"))) as shadow:
         for _ in range(8):
             model(torch.ones(8, 64, dtype=torch.bfloat16)).float().sum().backward()
             optimizer.step()
@@ -207,7 +207,7 @@ def test_updates_that_kahan_summation_keeps_are_not_lost(keeps: bool) -> None:
 def test_losses_are_told_as_they_were_before_they_were_scaled() -> None:
     model = nn.Linear(4, 1)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-    with Shadow(Places(str(REPOSITORY / "tests"))) as shadow:
+    with Shadow(UserFrames(str(REPOSITORY / "tests"))) as shadow:
         loss = model(torch.ones(2, 4)).square().mean()
         scaler.scale(loss).backward()
         findings = shadow.findings()

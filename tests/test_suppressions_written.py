@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from precfix.codemod.model import Finding, Rule, Span
-from precfix.codemod.screening.ignore_writing import Written, clean_reason, with_ignores
+from precfix.codemod.screening.ignore_writing import IgnoresWritten, clean_reason, with_ignores
 from precfix.codemod.screening.suppressing import silence
 from precfix.codemod.source.documents import Document
 from precfix.codemod.source.project import Project
@@ -26,7 +26,7 @@ def finding(path: str, row: int, code: str = "PF101") -> Finding:
     return Finding(code, f"rule-{code.lower()}", "x", path, Span(row, 1, row, 2))
 
 
-def write(root: Path, path: str, data: str | bytes, findings: Iterable[Finding], reason: str = "") -> Written:
+def write(root: Path, path: str, data: str | bytes, findings: Iterable[Finding], reason: str = "") -> IgnoresWritten:
     file = root / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(data if isinstance(data, bytes) else data.encode())

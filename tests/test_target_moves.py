@@ -14,7 +14,7 @@ from precfix.codemod.python.names import ModuleNames, names_of
 from precfix.codemod.source.project import Project
 from precfix.codemod.torch.dtypes import BF16, FP16
 from precfix.codemod.trainers.reading.links import sources
-from precfix.codemod.trainers.reading.source import Source
+from precfix.codemod.trainers.reading.source import ValueSource
 from precfix.transforms import load
 
 from .project_tree import open_tree
@@ -26,7 +26,7 @@ def module_of(project: Project, path: str) -> ModuleNames:
     return names_of(project, document)
 
 
-def sources_of(project: Project, path: str, text: str) -> tuple[Source, ...]:
+def sources_of(project: Project, path: str, text: str) -> tuple[ValueSource, ...]:
     """The sources of the first expression of a file that reads as ``text``."""
     module = module_of(project, path)
     found = [node for node in module.nodes if isinstance(node, ast.expr) and ast.unparse(node) == text]

@@ -20,7 +20,7 @@ from ..codemod.model import Finding, Rule
 from ..codemod.source.discovery import Discovery, Limits
 from ..codemod.source.documents import FileKind
 from ..codemod.source.project import Project, Terms
-from ..codemod.source.question import Question
+from ..codemod.source.question import FileQuestion
 from ..codemod.source.store import FileStore
 from . import load
 from .frameworks import read_own
@@ -67,7 +67,7 @@ class _Nowhere(FileStore):
 
     def __init__(self) -> None:
         super().__init__(Discovery(Path(os.sep, "nowhere")), Limits())
-        self.questions: list[Question] = []
+        self.questions: list[FileQuestion] = []
         self.told_more = False
 
     def __getattribute__(self, name: str) -> Any:
@@ -75,18 +75,18 @@ class _Nowhere(FileStore):
             object.__setattr__(self, "told_more", True)
         return super().__getattribute__(name)
 
-    def paths_for(self, question: Question) -> list[str]:
+    def paths_for(self, question: FileQuestion) -> list[str]:
         self.questions.append(question)
         return []
 
 
-def questions_of(rule: Rule) -> list[Question] | None:
+def questions_of(rule: Rule) -> list[FileQuestion] | None:
     """What a rule asks a project without files for; None where it looks at more than that."""
     found, asked = _asked(lambda project: list(rule.check(project)))
     return None if found else asked
 
 
-def _asked(compute: Callable[[Project], T]) -> tuple[T, list[Question] | None]:
+def _asked(compute: Callable[[Project], T]) -> tuple[T, list[FileQuestion] | None]:
     """What is said of a project without files, and what is asked for; None where more than that is looked at."""
     store = _Nowhere()
     project = Project(store, terms=Terms(frameworks=read_own()))
@@ -96,14 +96,14 @@ def _asked(compute: Callable[[Project], T]) -> tuple[T, list[Question] | None]:
     return found, None if store.told_more else asked
 
 
-def _is_without(project: Project, asked: Iterable[Question]) -> bool:
+def _is_without(project: Project, asked: Iterable[FileQuestion]) -> bool:
     """Whether a project has no file for any of the questions, and nothing else that they were not asked with."""
     is_untold = project.profile is None and project.target is None and project.observation is None
     is_plain = is_untold and project.frameworks == read_own()
     return is_plain and not any(map(project.candidates, asked))
 
 
-def _deferred(module: str, asked: list[Question] | None) -> Callable[[Project], Iterable[Finding]]:
+def _deferred(module: str, asked: list[FileQuestion] | None) -> Callable[[Project], Iterable[Finding]]:
     def check(project: Project) -> Iterable[Finding]:
         if asked is not None and _is_without(project, asked):
             return ()
@@ -133,19 +133,19 @@ def _rules_of(described: Any) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _plain(asked: list[Question] | None) -> object:
+def _plain(asked: list[FileQuestion] | None) -> object:
     if asked is None:
         return None
     return [[[kind.value for kind in each.kinds], each.words, each.also] for each in asked]
 
 
-def _questions(plain: Any) -> list[Question] | None:
+def _questions(plain: Any) -> list[FileQuestion] | None:
     """Raises TypeError or ValueError for what `_plain` has not made."""
     return None if plain is None else [_question(*each) for each in plain]
 
 
-def _question(kinds: Sequence[str], words: Sequence[str], also: Iterable[Sequence[str]]) -> Question:
+def _question(kinds: Sequence[str], words: Sequence[str], also: Iterable[Sequence[str]]) -> FileQuestion:
     groups = tuple(tuple(group) for group in also)
     if not {str}.issuperset(map(type, (*words, *(word for group in groups for word in group)))):
         raise TypeError(words)
-    return Question(tuple(FileKind(kind) for kind in kinds), tuple(words), groups)
+    return FileQuestion(tuple(FileKind(kind) for kind in kinds), tuple(words), groups)

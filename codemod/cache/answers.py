@@ -13,7 +13,7 @@ import sys
 
 from . import kept
 from .installed import installed_state
-from .states import State, is_still, metadata
+from .states import FileState, is_still, metadata
 
 TYPE_CHECKING = False  # `typing` is not imported: that takes longer than to tell an answer
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ VARIABLES = ("COLORTERM", "COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR", "TERM",
 class Looked:
     """What a run looked at. Not a dataclass: to import that takes longer than to tell an answer."""
 
-    def __init__(self, seen: dict[str, State], places: dict[str, str], kinds: dict[str, str]) -> None:
+    def __init__(self, seen: dict[str, FileState], places: dict[str, str], kinds: dict[str, str]) -> None:
         """``places``: paths and where they really lead. ``kinds``: paths of which only the kind counts, and it."""
         self.seen = seen
         self.places = places
         self.kinds = kinds
 
-    def now(self) -> dict[str, State] | None:
+    def now(self) -> dict[str, FileState] | None:
         """The present states when everything is as it was, else None."""
         if any(os.path.realpath(path) != place for path, place in self.places.items()):
             return None
@@ -51,7 +51,7 @@ class Looked:
         return states
 
 
-class Answer:
+class KeptRun:
     """What a run did."""
 
     def __init__(self, code: int, told: Sequence[tuple[int, bytes]], written: Sequence[tuple[str, bytes]]) -> None:
@@ -91,7 +91,7 @@ def _stream(stream: object) -> list[object]:
     return [is_terminal, size, getattr(stream, "encoding", None), getattr(stream, "errors", None)]
 
 
-def keep(key: str, answer: Answer, looked: Looked) -> None:
+def keep(key: str, answer: KeptRun, looked: Looked) -> None:
     """Keep the answer of a run that has ended."""
     if sum(len(data) for _, data in (*answer.told, *answer.written)) <= MAX_TOLD_BYTES:
         kept.write("answers", key, _plain(answer, looked))
@@ -129,7 +129,7 @@ def _takes(path: str) -> bool:
     return os.path.isdir(folder) and os.access(folder, os.W_OK)
 
 
-def _tell(answer: Answer) -> None:
+def _tell(answer: KeptRun) -> None:
     for path, data in answer.written:
         with open(path, "wb") as file:
             file.write(data)
@@ -140,17 +140,17 @@ def _tell(answer: Answer) -> None:
         stream.buffer.flush()
 
 
-def _plain(answer: Answer, looked: Looked) -> object:
+def _plain(answer: KeptRun, looked: Looked) -> object:
     told = [(number, data.decode("latin-1")) for number, data in answer.told]
     written = [(path, data.decode("latin-1")) for path, data in answer.written]
     return [answer.code, told, written, looked.seen, looked.places, looked.kinds]
 
 
-def _known(plain: Any) -> tuple[Answer, Looked] | None:
+def _known(plain: Any) -> tuple[KeptRun, Looked] | None:
     """What a kept value stands for; None when it is damaged."""
     try:
         code, told, written, seen, places, kinds = plain
-        answer = Answer(
+        answer = KeptRun(
             code,
             [(int(number), data.encode("latin-1")) for number, data in told],
             [(str(path), data.encode("latin-1")) for path, data in written],

@@ -10,7 +10,7 @@ import os
 import stat
 import time
 
-State = tuple[str, str, bool]
+FileState = tuple[str, str, bool]
 """Metadata (empty: there is nothing), content, and whether the metadata alone is no proof."""
 FRESH_NS = 2_000_000_000
 """Changed within this time before it was looked at: the coarsest clock of a file system counts by two seconds."""
@@ -61,14 +61,14 @@ def changed_ns(path: str) -> int:
     return latest
 
 
-def state_of(path: str) -> State:
+def state_of(path: str) -> FileState:
     """The state of a file or folder now."""
     now = time.time_ns()
     told = metadata(path)
     return told, content(path) if told else "", changed_ns(path) > now - FRESH_NS
 
 
-def is_still(path: str, known: State) -> State | None:
+def is_still(path: str, known: FileState) -> FileState | None:
     """The present state when the content is still that of ``known``, else None."""
     told, held, fresh = known
     if not fresh and metadata(path) == told:

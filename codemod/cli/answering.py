@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
-from ..cache.answers import Answer, Looked, keep, key_of, kind_at
+from ..cache.answers import KeptRun, Looked, keep, key_of, kind_at
 from ..cache.folder import folder_to_write
 from ..cache.states import changed_ns, state_of
 
@@ -58,7 +58,7 @@ def answering(words: Sequence[str]) -> Iterator[None]:
             stream.flush()
         if heard.looked is not None and stop.code in KEPT_CODES:
             code = stop.code if isinstance(stop.code, int) else 0
-            keep(key, Answer(code, heard.told, heard.written), heard.looked)
+            keep(key, KeptRun(code, heard.told, heard.written), heard.looked)
         raise
     finally:
         sys.stdout, sys.stderr = streams

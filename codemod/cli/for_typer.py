@@ -10,10 +10,10 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from .options import Argument, FlagOption, ValueOption
-from .typed_words import Asked, Option
+from .typed_words import AnyOption, AnyRequest
 
 
-def taking(kind: type[Asked], run: Callable[[Asked], int]) -> Callable[..., None]:
+def taking(kind: type[AnyRequest], run: Callable[[AnyRequest], int]) -> Callable[..., None]:
     """A command for typer whose options are the fields of ``kind``; its help is the docstring of ``run``."""
 
     def command(**given: Any) -> None:
@@ -37,7 +37,7 @@ def _described(hint: Any) -> object:
     return Annotated[hint.__origin__, for_typer(hint.__metadata__[0])]
 
 
-def for_typer(option: Option) -> Any:
+def for_typer(option: AnyOption) -> Any:
     """An option or argument as typer describes it."""
     if isinstance(option, FlagOption):
         names = [f"{option.names[0]}/{option.off}"] if option.off else option.names

@@ -17,7 +17,7 @@ from .commands import MigrateRequest, words_of
 from .observations import tell_of_sight
 from .options import MIGRATE_FORMATS, Format
 from .output import (
-    Written,
+    WrittenReport,
     check_distinct,
     check_writable,
     diff_of,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..report.frame import OutputLine
     from ..report.text import View
     from ..source.project import Project
-    from .proving import Key, Proof
+    from .proving import Proof, ProvingKey
 
 
 def run_migrate(request: MigrateRequest) -> int:
@@ -103,7 +103,7 @@ def _proof(opened: Opened, request: MigrateRequest) -> Proof:
 
     allowed = options_of(opened, request.unsafe_fixes, request.fix)
 
-    def migrating(project: Project, out: frozenset[Key]) -> Report:
+    def migrating(project: Project, out: frozenset[ProvingKey]) -> Report:
         return move(project, opened.rules, opened.target, replace(allowed, decide=without(out)), opened.known)
 
     return proof_of(opened.project, command_of(request.prove or ""), migrating, request.steps)
@@ -131,7 +131,7 @@ def _migrated(opened: Opened, request: MigrateRequest, terminal: Terminal | None
         return move(opened.project, opened.rules, opened.target, allowed, opened.known)
 
 
-def _to_stdout(report: Report, opened: Opened, request: MigrateRequest, reports: Sequence[Written]) -> int:
+def _to_stdout(report: Report, opened: Opened, request: MigrateRequest, reports: Sequence[WrittenReport]) -> int:
     """The file from standard input with its fixes (as it came when it cannot be parsed); with a format the report."""
     document = opened.project.document(opened.stdin)
     if document is None:

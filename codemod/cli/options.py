@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-Word = TypeVar("Word", bound=Enum)
+AnyEnum = TypeVar("AnyEnum", bound=Enum)
 
 
 class Format(str, Enum):
@@ -103,10 +103,10 @@ def number_named(text: str) -> int:
     return int(text)
 
 
-def word_of(kind: Sequence[Word]) -> Callable[[str], Word]:
+def word_of(kind: Sequence[AnyEnum]) -> Callable[[str], AnyEnum]:
     """Reads one of some words; a wrong one is answered with the closest."""
 
-    def read(text: str) -> Word:
+    def read(text: str) -> AnyEnum:
         words = [str(each.value) for each in kind]
         if text in words:
             return kind[words.index(text)]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..report import EditsOf, TextEdit
     from ..report.frame import OutputLine
     from ..report.markdown_report import Advice
-    from ..report.places import Places
+    from ..report.places import ReportPlaces
     from ..report.text import View
     from ..source.project import Project
 
@@ -63,11 +63,11 @@ def diff_of(report: Report, project: Project) -> bytes:
     return unified_diff(report.changes, prefix_of(project))
 
 
-Written = tuple[Format, Path]
+WrittenReport = tuple[Format, Path]
 """A format and the file that gets the result in it."""
 
 
-def reports_of(items: Sequence[str] | None, known: Sequence[Format]) -> tuple[Written, ...]:
+def reports_of(items: Sequence[str] | None, known: Sequence[Format]) -> tuple[WrittenReport, ...]:
     """``--report FORMAT=FILE`` as formats and files; raises UsageError."""
     formats = {each.value: each for each in known}
     found = []
@@ -92,7 +92,7 @@ def for_machines(chosen: Format, report: Report, project: Project, advice: Advic
     places = places_in(project)
     if chosen is Format.MARKDOWN:
         return markdown_report.to_markdown(report, places, advice)
-    writers: dict[Format, Callable[[Report, Places], str]] = {
+    writers: dict[Format, Callable[[Report, ReportPlaces], str]] = {
         Format.JSON: json_report.to_json,
         Format.JSON_LINES: json_report.to_json_lines,
         Format.SARIF: sarif.to_sarif,
@@ -103,11 +103,11 @@ def for_machines(chosen: Format, report: Report, project: Project, advice: Advic
     return writers[chosen](report, places)
 
 
-def places_in(project: Project) -> Places:
+def places_in(project: Project) -> ReportPlaces:
     """Where things stand as seen from the top of the repository; from the project itself where it is in none."""
-    from ..report.places import Places
+    from ..report.places import ReportPlaces
 
-    return Places(project.document, edits_in(project), prefix_of(project))
+    return ReportPlaces(project.document, edits_in(project), prefix_of(project))
 
 
 def prefix_of(project: Project) -> str:

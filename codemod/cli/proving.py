@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..applying.copying import copy_of, write_changes
 from ..model import Finding, Fix, UsageError
-from ..observed.comparing import DIED, Comparison, same_losses
+from ..observed.comparing import DIED, RunComparison, same_losses
 from ..outcome import Report
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ MAX_RUNS = 40
 LONGEST_END = 30.0
 """Seconds that a rehearsal may take to end its program."""
 IN_FOLDER = 'cd "$1" && shift && exec "$@"'
-Key = tuple[str, str, str, str, str]
+ProvingKey = tuple[str, str, str, str, str]
 """A fix, known again where lines have moved: code, file, message, name, the text of the line."""
-Migrating = Callable[["Project", frozenset[Key]], Report]
+Migrating = Callable[["Project", frozenset[ProvingKey]], Report]
 """The migration of a project without some fixes."""
 
 
@@ -37,19 +37,19 @@ class Proof:
 
     report: Report
     """The migration that is left."""
-    comparison: Comparison
-    taken_out: tuple[tuple[Finding, Fix, Comparison], ...] = ()
+    comparison: RunComparison
+    taken_out: tuple[tuple[Finding, Fix, RunComparison], ...] = ()
     """Each fix that made it worse, and how."""
 
 
-def key_of(project: Project, finding: Finding, fix: Fix) -> Key:
+def key_of(project: Project, finding: Finding, fix: Fix) -> ProvingKey:
     """The name of a fix across rounds and runs."""
     document = project.document(finding.path)
     line = document.line(finding.span.row).strip() if document is not None else ""
     return finding.code, finding.path, finding.message, fix.name, line
 
 
-def without(taken_out: frozenset[Key]) -> Callable[[Project, Finding, Fix], Fix | None]:
+def without(taken_out: frozenset[ProvingKey]) -> Callable[[Project, Finding, Fix], Fix | None]:
     """What `engine.Options.decide` asks: fixes that were taken out are not used."""
     return lambda project, finding, fix: None if key_of(project, finding, fix) in taken_out else fix
 
@@ -74,7 +74,7 @@ class _Prover:
             raise UsageError("--prove: the command made no optimizer step, so there is nothing to compare")
         self.project = project if project.observation is not None else project.with_observation(self.before)
         self.draws_anew: bool | None = None
-        self._reports: dict[frozenset[Key], tuple[Report, Observation]] = {}
+        self._reports: dict[frozenset[ProvingKey], tuple[Report, Observation]] = {}
 
     def proof(self) -> Proof:
         report, _ = self._migrated(frozenset())
@@ -88,7 +88,7 @@ class _Prover:
         taken = tuple((*named[key], how) for key, how in worse.items() if key in out)
         return Proof(report, self._compared(self.before, after), taken)
 
-    def _worse(self, out: frozenset[Key], tried: Sequence[Key]) -> dict[Key, Comparison]:
+    def _worse(self, out: frozenset[ProvingKey], tried: Sequence[ProvingKey]) -> dict[ProvingKey, RunComparison]:
         """The fixes that make it worse, found by halves; ``out`` are those that are not made meanwhile."""
         if not tried or self.runs >= MAX_RUNS:
             return {}
@@ -101,10 +101,10 @@ class _Prover:
         found = self._worse(out.union(tried[half:]), tried[:half])
         return found | self._worse(out.union(found), tried[half:])
 
-    def _seen(self, out: frozenset[Key]) -> Observation:
+    def _seen(self, out: frozenset[ProvingKey]) -> Observation:
         return self._migrated(out)[1]
 
-    def _migrated(self, out: frozenset[Key]) -> tuple[Report, Observation]:
+    def _migrated(self, out: frozenset[ProvingKey]) -> tuple[Report, Observation]:
         known = self._reports.get(out)
         if known is None:
             report = self.migrating(self.project, out)
@@ -113,9 +113,9 @@ class _Prover:
             known = self._reports[out] = (report, seen)
         return known
 
-    def _compared(self, before: Observation, after: Observation) -> Comparison:
+    def _compared(self, before: Observation, after: Observation) -> RunComparison:
         """Losses are compared where the program gives the same ones each time, which is tried when they differ."""
-        comparison = Comparison(before, after)
+        comparison = RunComparison(before, after)
         if not comparison.apart:
             return comparison
         if self.draws_anew is None:

@@ -16,12 +16,12 @@ from .known_rules import FEW_FILES
 
 if TYPE_CHECKING:
     from ..incremental.rechecking import Rechecking
-    from ..settings.settings import Settings
+    from ..settings.settings import ProjectSettings
     from ..source.project import Project
 
 
 def recalled(
-    project: Project, request: Request, settings: Settings, rules: Sequence[Rule], has_plugins: bool
+    project: Project, request: Request, settings: ProjectSettings, rules: Sequence[Rule], has_plugins: bool
 ) -> Rechecking | None:
     """The findings of the last check of this project with these rules; None where none may be kept."""
     own = installed_state()

@@ -16,8 +16,8 @@ from .options import Format, format_option
 from .output import FOUND, check_folder
 
 if TYPE_CHECKING:
-    from ...probes.rehearsal.record import Record
-    from ...probes.rehearsal.running import Notebook, Rehearsal, Run
+    from ...probes.rehearsal.record import RehearsalRecord
+    from ...probes.rehearsal.running import Rehearsal, RehearsedRun, RunNotebook
 
 
 def rehearse(
@@ -100,15 +100,15 @@ def rehearse(
     raise typer.Exit(code if simulated is None else max(code, compared(record, *simulated)))
 
 
-def _notebook(command: list[str]) -> Notebook | None:
-    from ...probes.rehearsal.running import Notebook
+def _notebook(command: list[str]) -> RunNotebook | None:
+    from ...probes.rehearsal.running import RunNotebook
     from .rehearsed_command import code_of, notebook_of, python
 
     path = notebook_of(command)
-    return None if path is None else Notebook(python(), path, code_of(path))
+    return None if path is None else RunNotebook(python(), path, code_of(path))
 
 
-def _rehearsed(request: Rehearsal) -> tuple[Record, Run]:
+def _rehearsed(request: Rehearsal) -> tuple[RehearsalRecord, RehearsedRun]:
     from ...probes.rehearsal.record import record_of
     from ...probes.rehearsal.running import run
     from ..version import version_text
@@ -137,7 +137,7 @@ def _not_executable(word: str) -> str:
     return f"{word!r} cannot be run: it is not executable; type `{shell} {word}`, or make it so with chmod +x"
 
 
-def _shown(root: Path, record: Record, run: Run, output_format: Format | None, verbose: bool) -> int:
+def _shown(root: Path, record: RehearsalRecord, run: RehearsedRun, output_format: Format | None, verbose: bool) -> int:
     from ...probes.rehearsal.verdict import UNSEEN, closing, exit_code, tail
     from ..report.printable import printable
     from .rehearsed import losses_told, report_rehearsal, shadow_lines
@@ -156,7 +156,7 @@ def _shown(root: Path, record: Record, run: Run, output_format: Format | None, v
     return code
 
 
-def _pass_on(run: Run) -> None:
+def _pass_on(run: RehearsedRun) -> None:
     """What the program printed, byte for byte, on standard error: standard output is ours."""
     sys.stderr.flush()
     stream = getattr(sys.stderr, "buffer", None)

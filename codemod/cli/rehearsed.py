@@ -19,8 +19,8 @@ from .request import Opened, open_request, options_of
 
 if TYPE_CHECKING:
     from ...probes.rehearsal.inside.shadow.places import Findings
-    from ...probes.rehearsal.record import Record
-    from ...probes.rehearsal.running import Run
+    from ...probes.rehearsal.record import RehearsalRecord
+    from ...probes.rehearsal.running import RehearsedRun
     from ..observed.observation import Failure, Observation
     from ..report.frame import OutputLine
     from ..report.text import View
@@ -114,7 +114,7 @@ def _closing(observation: Observation) -> Iterator[str]:
 # --- a GPU beside the rehearsal, and the float64 shadow ---
 
 
-def compared(recorded: Record, simulated: Record, run: Run) -> int:
+def compared(recorded: RehearsalRecord, simulated: RehearsalRecord, run: RehearsedRun) -> int:
     """Say on standard error where the rehearsal was wrong, or how it ended early; the exit code."""
     from ...probes.rehearsal.verdict import closing, tail
     from ..observed.agreeing import disagreements
@@ -131,13 +131,13 @@ def compared(recorded: Record, simulated: Record, run: Run) -> int:
     return FOUND if found else 0
 
 
-def losses_told(record: Record) -> bool:
+def losses_told(record: RehearsalRecord) -> bool:
     """Whether the shadow shows a loss beyond the noise of rounding."""
     findings = _findings(record)
     return findings is not None and bool(findings.worst)
 
 
-def shadow_lines(record: Record) -> list[str]:
+def shadow_lines(record: RehearsalRecord) -> list[str]:
     """The table of the worst places; nothing when no shadow was asked for."""
     from ...probes.rehearsal.inside.shadow.report import as_text
 
@@ -145,7 +145,7 @@ def shadow_lines(record: Record) -> list[str]:
     return as_text(findings).splitlines() if findings is not None else []
 
 
-def page_of(record: Record) -> str:
+def page_of(record: RehearsalRecord) -> str:
     """The picture per layer; of a program that never came to torch it says that."""
     from ...probes.rehearsal.inside.shadow.page import page
     from ...probes.rehearsal.inside.shadow.places import Findings
@@ -154,7 +154,7 @@ def page_of(record: Record) -> str:
     return page(_findings(record) or Findings((), (), (), 0, (), 0.0), title)
 
 
-def _findings(record: Record) -> Findings | None:
+def _findings(record: RehearsalRecord) -> Findings | None:
     from ...probes.rehearsal.inside.shadow.places import Findings
 
     return None if record.shadow is None else Findings.of_json(record.shadow)

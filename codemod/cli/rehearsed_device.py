@@ -10,7 +10,7 @@ from ..model import UsageError
 
 if TYPE_CHECKING:
     from ...probes.rehearsal.simulated import Simulated
-    from ..profiles.profile import Device
+    from ..profiles.profile import ProfiledDevice
 
 _TYPES = {"cuda": "cuda", "rocm": "cuda", "mps": "mps", "cpu": "cpu"}
 _NATIVE_FROM = (8, 0)
@@ -56,7 +56,7 @@ def _simulated(path: Path) -> Simulated:
     )
 
 
-def _capability(device: Device) -> tuple[int, int]:
+def _capability(device: ProfiledDevice) -> tuple[int, int]:
     """``7.5`` of CUDA, ``gfx942`` of ROCm; where the profile does not say, that of an A100."""
     found = re.fullmatch(r"(\d+)\.(\d+)|gfx(\d+)([0-9a-f])[0-9a-f]", device.capability)
     if found is None:

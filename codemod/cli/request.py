@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..model import Rule, UsageError
 from ..outcome import Report, Skipped, Target
 from ..screening.selection import Selection, require_known, rule_named, validate_settings
-from ..settings.settings import Settings, settings_of
+from ..settings.settings import ProjectSettings, settings_of
 from ..settings.settings_tree import SettingsTree, settings_below
 from .commands import STDIN, MigrateRequest, Request
 from .known_rules import known_rules, with_plugins
@@ -117,7 +117,7 @@ def _project(request: Request) -> tuple[Project, SettingsTree]:
         raise UsageError("--stdin-filename requires '-' as the only PATH")
     root = root_of(request.read)
     _require_inside(request, root)
-    at_root = Settings() if request.isolated else settings_of(root)
+    at_root = ProjectSettings() if request.isolated else settings_of(root)
     left_out = PathPatterns(at_root.exclude, root).match if at_root.exclude else None
     given = _given(request, root)
     unasked = [name for each in load_frameworks(at_root.frameworks) for name in each.recognize.unasked]
@@ -144,7 +144,7 @@ def _from_stdin(request: Request) -> tuple[Project, SettingsTree]:
     given = _name_of_stdin(request)
     folder = given.parent.resolve()
     project = Project.of_data(folder, given.name, _standard_input(given.name))
-    return project, SettingsTree(Settings() if request.isolated else settings_of(folder))
+    return project, SettingsTree(ProjectSettings() if request.isolated else settings_of(folder))
 
 
 def _name_of_stdin(request: Request) -> Path:
@@ -210,7 +210,7 @@ def _named_files(paths: Sequence[Path], project: Project) -> list[str]:
     return [os.path.relpath(file, project.root).replace(os.sep, "/") for file in files]
 
 
-def _is_whole(request: Request, root: Path, settings: Settings) -> bool:
+def _is_whole(request: Request, root: Path, settings: ProjectSettings) -> bool:
     """Whether a whole project is read: one folder, which has the settings or is not below the top of a repository."""
     from ..applying.worktree import repository_of
 
@@ -231,7 +231,7 @@ def _parse(project: Project, named: Sequence[str]) -> None:
         pass
 
 
-def _aimed(project: Project, request: Request, settings: Settings) -> tuple[Project, Target | None]:
+def _aimed(project: Project, request: Request, settings: ProjectSettings) -> tuple[Project, Target | None]:
     """The project on its machine and on its way to the regime to arrive at, and who says so; None: it itself."""
     profile = request.profile or (settings.profile if not request.probe else None)
     machine = machine_of(project, profile, request.probe)

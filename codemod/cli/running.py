@@ -12,7 +12,7 @@ from ..model import PrecfixError, UsageError
 from .answering import answering
 from .commands import AuditRequest, CheckRequest, MigrateRequest
 from .output import FOUND, INTERNAL, INTERRUPTED, USAGE
-from .typed_words import Asked, request_of, with_command
+from .typed_words import AnyRequest, request_of, with_command
 
 
 def check(request: CheckRequest) -> int:
@@ -83,7 +83,7 @@ def _plainly_asked(words: Sequence[str]) -> Callable[[], int] | None:
     return _running(audit, request_of(AuditRequest, rest)) if command == "audit" else None
 
 
-def _running(run: Callable[[Asked], int], request: Asked | None) -> Callable[[], int] | None:
+def _running(run: Callable[[AnyRequest], int], request: AnyRequest | None) -> Callable[[], int] | None:
     return None if request is None else lambda: run(request)
 
 

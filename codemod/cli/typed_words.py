@@ -14,11 +14,11 @@ from typing import Any, TypeVar, get_type_hints
 from .commands import Request
 from .options import Argument, FlagOption, ValueOption
 
-Asked = TypeVar("Asked", bound=Request)
-Option = Argument | FlagOption | ValueOption
+AnyRequest = TypeVar("AnyRequest", bound=Request)
+AnyOption = Argument | FlagOption | ValueOption
 
 
-def options_of(kind: type[Request]) -> dict[str, Option]:
+def options_of(kind: type[Request]) -> dict[str, AnyOption]:
     """Field -> how it is typed, as declared in `commands`."""
     hints = get_type_hints(kind, include_extras=True)
     return {name: hints[name].__metadata__[0] for name in kind.taken}
@@ -30,7 +30,7 @@ def names_of(field: str, option: FlagOption | ValueOption) -> tuple[str, ...]:
     return (*names, option.off) if isinstance(option, FlagOption) and option.off else names
 
 
-def request_of(kind: type[Asked], words: Sequence[str]) -> Asked | None:
+def request_of(kind: type[AnyRequest], words: Sequence[str]) -> AnyRequest | None:
     """The request that ``words`` make; None where typer has to look at them."""
     if os.name == "nt" and any(not set("*?[~$%").isdisjoint(word) for word in words):  # typer expands these there
         return None
@@ -59,7 +59,7 @@ def with_command(words: Sequence[str]) -> list[str]:
     return [*kept, f"--prove={shlex.join(words[end + 1 :])}"]
 
 
-def _given(options: dict[str, Option], words: Sequence[str]) -> dict[str, Any]:
+def _given(options: dict[str, AnyOption], words: Sequence[str]) -> dict[str, Any]:
     """Field -> value; raises LookupError or ValueError for what is not plain."""
     named = {
         name: (field, option)
@@ -90,7 +90,7 @@ def _plain(text: str) -> str:
     return text
 
 
-def _add(given: dict[str, Any], field: str, option: Option, text: str) -> None:
+def _add(given: dict[str, Any], field: str, option: AnyOption, text: str) -> None:
     assert not isinstance(option, FlagOption)
     value = option.read(text) if option.read is not None else text
     if isinstance(option, Argument) or option.several:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from .lines import LogLine, is_cut, lines_of
-from .tracebacks import Raised, Reader, StackFrame
+from .tracebacks import LogReader, Raised, StackFrame
 
 MAX_STATEMENTS = 400
 MAX_FAILURES = 200
@@ -25,7 +25,7 @@ _VERSION = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class LogStatement:
     """One thing that the log says and that the catalog may know."""
 
     text: str
@@ -40,7 +40,7 @@ class Statement:
 class Log:
     """What was read."""
 
-    statements: list[Statement] = field(default_factory=list)
+    statements: list[LogStatement] = field(default_factory=list)
     failures: list[Raised] = field(default_factory=list)
     broken_off: tuple[StackFrame, ...] = ()
     """The frames of a traceback that the log does not end; used for a message that has none."""
@@ -56,7 +56,7 @@ def read_log(data: bytes, telling: Callable[[str], tuple[str, ...]]) -> Log:
     """The log in ``data``. ``telling`` gives the words of a text in lower case that the catalog asks for."""
     log = Log(cut=is_cut(data))
     collected = _Collected(log)
-    reader = Reader()
+    reader = LogReader()
     for block in _blocks(lines_of(data)):
         words = telling("\n".join(line.text for line in block).lower())
         for line in block:
@@ -141,10 +141,10 @@ class _Collected:
             rows |= {each.row for each in same}
             text = f"{best.kind}: {best.message}"
             streams = tuple(dict.fromkeys(each.stream for each in same if each.stream))
-            log.statements.append(Statement(text, best.row, best, len(same), streams))
+            log.statements.append(LogStatement(text, best.row, best, len(same), streams))
         for lines in self._lines.values():
             if not all(line.row in rows for line in lines):
                 streams = tuple(dict.fromkeys(line.stream for line in lines if line.stream))
-                log.statements.append(Statement(lines[0].text.strip(), lines[0].row, None, len(lines), streams))
+                log.statements.append(LogStatement(lines[0].text.strip(), lines[0].row, None, len(lines), streams))
         log.failures.sort(key=lambda each: each.row)
         log.statements.sort(key=lambda each: each.row)

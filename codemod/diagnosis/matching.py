@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from .catalog import KINDS, KnownMessage, words_of
-from .log import Log, Statement
+from .log import Log, LogStatement
 
 MAX_MATCHED = 4_000
 """Characters of a text that patterns are tried on: they are linear, this keeps their constant small."""
@@ -27,7 +27,7 @@ class Match:
     """An entry, and where the log speaks of it."""
 
     entry: KnownMessage
-    statement: Statement
+    statement: LogStatement
     first: str = ""
     """The first dtype that the message names; empty where it names none."""
     second: str = ""
@@ -81,7 +81,7 @@ def _frames(match: Match) -> int:
     return len(match.statement.failure.frames) if match.statement.failure is not None else 0
 
 
-def _of_statement(statement: Statement, entries: Iterable[KnownMessage]) -> list[Match]:
+def _of_statement(statement: LogStatement, entries: Iterable[KnownMessage]) -> list[Match]:
     text = statement.text[:MAX_MATCHED].translate(_MARKUP)
     lowered = text.lower()
     found = [
@@ -94,7 +94,7 @@ def _of_statement(statement: Statement, entries: Iterable[KnownMessage]) -> list
     return [match for match in found if not ids & set(match.entry.after)]
 
 
-def _match(entry: KnownMessage, statement: Statement, text: str) -> Match | None:
+def _match(entry: KnownMessage, statement: LogStatement, text: str) -> Match | None:
     for pattern in entry.patterns:
         match = pattern.search(statement.text[:MAX_MATCHED]) or pattern.search(text)
         if match is not None:

@@ -8,7 +8,7 @@ from textwrap import wrap
 from ..engine import documents_with
 from ..model import EditRefused
 from ..report.frame import OutputLine
-from ..report.places import Places
+from ..report.places import ReportPlaces
 from ..report.printable import printable
 from ..report.proposal import diff_view
 from ..source.project import Project
@@ -106,7 +106,7 @@ def _other(judged: Judged) -> Iterator[OutputLine]:
 
 def _finding(item: Explaining, project: Project | None) -> Iterator[OutputLine]:
     finding = item.finding
-    at = Places(project.document if project is not None else lambda _path: None).start(finding.path, finding.span)
+    at = ReportPlaces(project.document if project is not None else lambda _path: None).start(finding.path, finding.span)
     yield ("  ", "text"), (at, "place"), (f" {finding.code} ", "rule"), (printable(finding.message), "text")
     yield ((f"    {NEARNESS[item.nearness]}", "note"),)
     for each in finding.evidence[:4]:

@@ -79,7 +79,7 @@ class _Open:
             del self.frames[MAX_FRAMES // 2]
 
 
-class Reader:
+class LogReader:
     """Takes the lines of a log in order and gives the exceptions and warnings in them."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from functools import reduce
 from ..torch.tables.layers import LAYERS
 from .classes import TorchLayer
 from .containers import of_container
-from .frame import Frame, Record
+from .frame import FlowRecord, Frame
 from .lattice import Alternatives, Value, join
 
 CHOSEN = "chosen"
@@ -20,8 +20,8 @@ Apply = Callable[[Value], Value]
 
 def applied_any(frame: Frame, node: ast.Call, module: Value, alternatives: Alternatives, apply: Apply) -> Value:
     """What any of some modules gives; what is met in all of them is met, the rest is not."""
-    seen: list[Record] = []
-    of_parts: list[Record] = []
+    seen: list[FlowRecord] = []
+    of_parts: list[FlowRecord] = []
     values: list[Value] = []
     for part in alternatives.values:
         with aside(frame) as record:
@@ -37,10 +37,10 @@ def applied_any(frame: Frame, node: ast.Call, module: Value, alternatives: Alter
 
 
 @contextmanager
-def aside(frame: Frame) -> Iterator[Record]:
+def aside(frame: Frame) -> Iterator[FlowRecord]:
     """Follow what may not be done at all: what meets there is kept apart."""
     kept = frame.record
-    frame.record = Record(observed=kept.observed)
+    frame.record = FlowRecord(observed=kept.observed)
     if frame.run is None:
         yield frame.record
     else:
@@ -54,7 +54,7 @@ def _has_weights(part: Value) -> bool:
     return layer is None or layer.has_weights
 
 
-def _keep_what_all_met(record: Record, seen: Sequence[Record]) -> None:
+def _keep_what_all_met(record: FlowRecord, seen: Sequence[FlowRecord]) -> None:
     for each in seen:
         record.applications |= each.applications
         record.values |= each.values

@@ -25,7 +25,7 @@ from .classes import (
 )
 from .contexts import decorated
 from .elements import each_of, holds_data
-from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, Run, TooLarge
+from .frame import OUTSIDE, Autocasting, AutocastState, CallFollower, FlowRecord, Frame, TooLarge
 from .handed import handed_over, lacks_dtypes
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Value, join
 from .meetings import NodeValue, report_input
@@ -42,12 +42,12 @@ MAX_DEPTH = 12
 class Interpretation:
     """What one function did: its meetings, and what it returns in terms of what it is given."""
 
-    record: Record
+    record: FlowRecord
     returned: Value
     names: dict[str, Value]
 
 
-NOTHING = Interpretation(Record(), UNKNOWN_VALUE, {})
+NOTHING = Interpretation(FlowRecord(), UNKNOWN_VALUE, {})
 
 
 class FlowAnalysis:
@@ -68,7 +68,7 @@ class FlowAnalysis:
 
     def module_body(self, module: ModuleNames) -> Interpretation:
         """The interpretation of the statements of a module: a script."""
-        return self._circles.answer(module, lambda: self._script(module, Record()), NOTHING)
+        return self._circles.answer(module, lambda: self._script(module, FlowRecord()), NOTHING)
 
     def observed(
         self, module: ModuleNames, node: FunctionNode, state: AutocastState, names: Mapping[str, Value] | None = None
@@ -81,9 +81,9 @@ class FlowAnalysis:
         own = decorated(self.project, module, node)
         state = state if own.state is Autocasting.MAYBE else own
         if names is not None:
-            return self._interpret(module, node, state, Record(observed=True), names)
+            return self._interpret(module, node, state, FlowRecord(observed=True), names)
         return self._circles.answer(
-            (node, state, "observed"), lambda: self._interpret(module, node, state, Record(observed=True)), NOTHING
+            (node, state, "observed"), lambda: self._interpret(module, node, state, FlowRecord(observed=True)), NOTHING
         )
 
     def specially(self, target: FunctionTarget, names: Mapping[str, Value], own: Atom | None) -> Interpretation:
@@ -93,7 +93,7 @@ class FlowAnalysis:
         state = OUTSIDE if opened.state is Autocasting.MAYBE else opened
         key = ("specially", node, state, own, tuple(sorted(names.items(), key=lambda item: item[0])))
         return self._circles.answer(
-            key, lambda: self._interpret(module, node, state, Record(), names, own, special=True), NOTHING
+            key, lambda: self._interpret(module, node, state, FlowRecord(), names, own, special=True), NOTHING
         )
 
     def with_names(
@@ -102,7 +102,7 @@ class FlowAnalysis:
         """The same where ``names`` hold what is given, remembered for it."""
         key = (node, state, tuple(sorted(names.items(), key=lambda item: item[0])))
         return self._circles.answer(
-            key, lambda: self._interpret(module, node, state, Record(observed=True), names), NOTHING
+            key, lambda: self._interpret(module, node, state, FlowRecord(observed=True), names), NOTHING
         )
 
     def value_at(self, module: ModuleNames, node: ast.expr, state: AutocastState) -> Value:
@@ -116,9 +116,11 @@ class FlowAnalysis:
 
     def observed_script(self, module: ModuleNames) -> Interpretation:
         """The interpretation of a module's own statements, with what each expression was."""
-        return self._circles.answer((module, "observed"), lambda: self._script(module, Record(observed=True)), NOTHING)
+        return self._circles.answer(
+            (module, "observed"), lambda: self._script(module, FlowRecord(observed=True)), NOTHING
+        )
 
-    def _script(self, module: ModuleNames, record: Record) -> Interpretation:
+    def _script(self, module: ModuleNames, record: FlowRecord) -> Interpretation:
         return self._run(Frame(self, module, None, record, OUTSIDE), module.tree.body)
 
     def _interpret(
@@ -126,19 +128,24 @@ class FlowAnalysis:
         module: ModuleNames,
         node: FunctionNode,
         state: AutocastState | None = None,
-        record: Record | None = None,
+        record: FlowRecord | None = None,
         names: Mapping[str, Value] | None = None,
         own: Atom | None = None,
         special: bool = False,
     ) -> Interpretation:
         state = state if state is not None else decorated(self.project, module, node)
-        frame = self._entered(module, node, state, record or Record())
+        frame = self._entered(module, node, state, record or FlowRecord())
         frame.own_weights, frame.run = own or frame.own_weights, PARTS if special else None
         frame.names.update(names or {})
         return self._run(frame, node.body)
 
     def followed(
-        self, run: Run, record: Record, target: FunctionTarget, state: AutocastState, names: Mapping[str, Value]
+        self,
+        run: CallFollower,
+        record: FlowRecord,
+        target: FunctionTarget,
+        state: AutocastState,
+        names: Mapping[str, Value],
     ) -> Interpretation:
         """The interpretation of a function that ``run`` enters, with what its parameters hold there."""
         own = decorated(self.project, target.module, target.node)
@@ -147,7 +154,7 @@ class FlowAnalysis:
         frame.names.update(names)
         return self._run(frame, target.node.body)
 
-    def followed_from(self, run: Run, module: ModuleNames, holder: FunctionNode | None) -> None:
+    def followed_from(self, run: CallFollower, module: ModuleNames, holder: FunctionNode | None) -> None:
         """Follow a function that calls the models of ``run``, outside of autocast; None: the statements of a script."""
         if holder is not None:
             self.followed(run, run.record, FunctionTarget(module, holder, bound=False), OUTSIDE, {})
@@ -156,7 +163,7 @@ class FlowAnalysis:
         frame.run = run
         self._run(frame, module.tree.body)
 
-    def _entered(self, module: ModuleNames, node: FunctionNode, state: AutocastState, record: Record) -> Frame:
+    def _entered(self, module: ModuleNames, node: FunctionNode, state: AutocastState, record: FlowRecord) -> Frame:
         owner = self.owner(module, node)
         frame = Frame(self, module, node, record, state)
         frame.own_weights = self.own_weights(owner) if owner is not None and self.is_module(owner) else None

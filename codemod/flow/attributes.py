@@ -13,7 +13,7 @@ from ..torch.tables.libraries import FLOAT32_TABLES, OUTPUT_ATTRIBUTES
 from .classes import attribute_value, model_by_name
 from .containers import holds_by_name, part_named
 from .frame import Frame
-from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, as_floating
+from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, MadeHow, Role, Value, as_floating
 from .records import field_of
 
 SAME_DTYPE_ATTRIBUTES = {"data", "T", "mT", "H", "grad", "real", "values"}
@@ -35,7 +35,7 @@ def attribute_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
         return known if known.kind is not Kind.UNKNOWN else model_by_name(node)
     if is_float32_table(node):
         source = frame.source(node, f"the scheduler keeps {name} in float32")
-        return Value(Kind.TENSOR, (Atom(FP32, source=source, made=Made.TABLE),))
+        return Value(Kind.TENSOR, (Atom(FP32, source=source, made=MadeHow.TABLE),))
     if base.kind is Kind.TENSOR and name in OUTPUT_ATTRIBUTES:
         return Value(Kind.TENSOR) if name == "logits" and _are_raised(frame) else as_floating(base)
     if base.kind is Kind.TENSOR and name in SAME_DTYPE_ATTRIBUTES:
@@ -80,7 +80,7 @@ def _dtype_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
     own = frame.own_weights
     followed = base.kind is not Kind.MODULE
     half = not followed or (own.can_be_half if own is not None else weights_can_be_half(frame.project))
-    made = Made.FOLLOWED if followed else Made.PLAIN
+    made = MadeHow.FOLLOWED if followed else MadeHow.PLAIN
     atom = Atom(symbol=text, role=Role.EXPRESSION, can_be_half=half, source=source, expression=node, made=made)
     return Value(Kind.DTYPE, (atom,))
 

@@ -13,7 +13,7 @@ from functools import reduce
 from ..python.names import FunctionNode, ModuleNames, parameters_of, positional
 from .analysis import FlowAnalysis, Interpretation
 from .frame import ASSUMED, OUTSIDE
-from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, join
+from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, MadeHow, Role, Value, join
 from .parameters import parameter_symbol
 
 
@@ -101,5 +101,5 @@ def _given(backward: FunctionNode, names: Sequence[str], returned: Value) -> Map
 
 def gradient(value: Value) -> Value:
     if value.kind is Kind.TENSOR and value.atoms:
-        return Value(Kind.TENSOR, tuple(replace(atom, made=Made.GRADIENT) for atom in value.atoms))
-    return Value(Kind.TENSOR, (Atom(symbol="gradient", role=Role.GRADIENT, can_be_half=False, made=Made.GRADIENT),))
+        return Value(Kind.TENSOR, tuple(replace(atom, made=MadeHow.GRADIENT) for atom in value.atoms))
+    return Value(Kind.TENSOR, (Atom(symbol="gradient", role=Role.GRADIENT, can_be_half=False, made=MadeHow.GRADIENT),))

@@ -6,7 +6,7 @@ import ast
 
 from ..python.functions import all_bases, lineage
 from ..torch.tables.layers import LAYERS
-from .call_dtypes import Named
+from .call_dtypes import NamedValues
 from .classes import ProjectClass
 from .frame import Frame
 from .lattice import UNKNOWN_VALUE, Kind, Value
@@ -28,7 +28,7 @@ def is_super(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
-def of_base(frame: Frame, node: ast.Call, name: str, positional: list[NodeValue], named: Named) -> Value:
+def of_base(frame: Frame, node: ast.Call, name: str, positional: list[NodeValue], named: NamedValues) -> Value:
     """What ``super().name(...)`` gives: the method of the next class that has one, or the layer itself."""
     owner = frame.analysis.owner(frame.module, frame.function) if frame.function is not None else None
     own = frame.get("self")

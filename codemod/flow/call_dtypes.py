@@ -10,20 +10,20 @@ from ..torch.dtypes import FP32, HALVES
 from ..torch.weights import is_device
 from .dtype_expressions import MAX_TEXT, dtype_atoms
 from .frame import Frame
-from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
+from .lattice import UNKNOWN_VALUE, Atom, Kind, MadeHow, Role, Value
 from .meetings import NodeValue
 
-Named = list[tuple[str, ast.expr, Value]]
+NamedValues = list[tuple[str, ast.expr, Value]]
 """The keyword arguments of a call: name (``**`` for an unpacked one), expression, value."""
 
 
-def default_atom(frame: Frame, node: ast.expr, text: str, made: Made) -> Atom:
+def default_atom(frame: Frame, node: ast.expr, text: str, made: MadeHow) -> Atom:
     """The atom of the default dtype; unknown where the project changes it."""
-    source = frame.source(node, f"{text} in float32, the default dtype" if made is Made.MODULE else text)
+    source = frame.source(node, f"{text} in float32, the default dtype" if made is MadeHow.MODULE else text)
     return Atom(FP32, source=source, made=made)
 
 
-def given_atoms(frame: Frame, named: Named) -> tuple[Atom, ...] | None:
+def given_atoms(frame: Frame, named: NamedValues) -> tuple[Atom, ...] | None:
     """The atoms of ``dtype=...``; None where it is not given (or None)."""
     for key, item, value in named:
         if key in ("dtype", "torch_dtype") and not is_none(item):
@@ -39,7 +39,7 @@ def atoms_of_dtype(frame: Frame, node: ast.expr, value: Value) -> tuple[Atom, ..
         return (_choice(frame, node, value.atoms),)
     else:
         atoms = value.atoms
-    return tuple(replace(atom, made=Made.CAST) if atom.dtype is not None else atom for atom in atoms)
+    return tuple(replace(atom, made=MadeHow.CAST) if atom.dtype is not None else atom for atom in atoms)
 
 
 def _is_chosen(atoms: tuple[Atom, ...]) -> bool:
@@ -60,7 +60,7 @@ def as_tensor(value: Value) -> Value:
     return Value(Kind.TENSOR, value.atoms if value.kind is Kind.TENSOR else ())
 
 
-def moved(frame: Frame, node: ast.expr, operands: list[NodeValue], named: Named) -> Value:
+def moved(frame: Frame, node: ast.expr, operands: list[NodeValue], named: NamedValues) -> Value:
     """``x.to(...)``: a dtype, a device, both, another tensor, or something that is not known."""
     receiver = operands[0][1] if operands else UNKNOWN_VALUE  # `torch.to()` has none
     first, scalar = as_tensor(receiver), receiver.scalar

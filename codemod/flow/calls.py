@@ -13,7 +13,7 @@ from ..torch.tables.libraries import ARRAY_FUNCTIONS, CALLERS, DEQUANTIZERS, LAY
 from ..torch.tables.operations import operation
 from .alternatives import CHOSEN
 from .bases import is_super, of_base
-from .call_dtypes import Named, moved
+from .call_dtypes import NamedValues, moved
 from .classes import ProjectClass, TorchLayer
 from .data import data_object, image_dataset, transform
 from .elements import each_of, elements_of_call
@@ -27,7 +27,7 @@ from .lattice import (
     Alternatives,
     Atom,
     Kind,
-    Made,
+    MadeHow,
     Role,
     Value,
     join,
@@ -56,7 +56,9 @@ ARRAY_LIKE = (Kind.TENSOR, Kind.UNKNOWN, Kind.SEQUENCE)
 OF_ONE_DTYPE = ("zeros", "ones", "full", "empty", "array", "asarray", "zeros_like", "ones_like", "stack", "fromfile")
 
 
-def call(frame: Frame, node: ast.Call, receiver: Value | None, positional: list[NodeValue], named: Named) -> Value:
+def call(
+    frame: Frame, node: ast.Call, receiver: Value | None, positional: list[NodeValue], named: NamedValues
+) -> Value:
     """The value of a call whose receiver and arguments are evaluated."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if name == "save_for_backward":
@@ -96,14 +98,14 @@ def of_gradient(value: Value, operands: list[Value]) -> Value:
     else:
         return value
     if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and not value.atoms:
-        atom = Atom(symbol="gradient", role=Role.GRADIENT, can_be_half=False, made=Made.GRADIENT)
+        atom = Atom(symbol="gradient", role=Role.GRADIENT, can_be_half=False, made=MadeHow.GRADIENT)
         return Value(Kind.TENSOR, (atom,), label="any")
-    lowered = (replace(atom, made=Made.GRADIENT) if atom.role is Role.AUTOCAST else atom for atom in value.atoms)
+    lowered = (replace(atom, made=MadeHow.GRADIENT) if atom.role is Role.AUTOCAST else atom for atom in value.atoms)
     return value.with_atoms(lowered)
 
 
 def _called(
-    frame: Frame, node: ast.Call, name: str, receiver: Value | None, positional: list[NodeValue], named: Named
+    frame: Frame, node: ast.Call, name: str, receiver: Value | None, positional: list[NodeValue], named: NamedValues
 ) -> Value:
     model = frame.run.models.get(node) if frame.run is not None else None
     if model is not None and isinstance(model.detail, ProjectClass):
@@ -160,7 +162,7 @@ def _handed_to(frame: Frame, node: ast.Call, called: NodeValue, positional: list
     return frame.analysis.applied(frame, inner, target, positional, [], owner) if target is not None else UNKNOWN_VALUE
 
 
-def made_of(frame: Frame, node: ast.Call, chosen: Value, positional: list[NodeValue], named: Named) -> Value:
+def made_of(frame: Frame, node: ast.Call, chosen: Value, positional: list[NodeValue], named: NamedValues) -> Value:
     """An object of a class that was chosen before, or of any one of several."""
     each = chosen.detail.values if isinstance(chosen.detail, Alternatives) else (chosen,)
     made = [
@@ -175,7 +177,7 @@ def made_of(frame: Frame, node: ast.Call, chosen: Value, positional: list[NodeVa
     return replace(reduce(join, made), label=CHOSEN) if len(made) > 1 else made[0]
 
 
-def _torch(frame: Frame, node: ast.Call, qualified: str, positional: list[NodeValue], named: Named) -> Value:
+def _torch(frame: Frame, node: ast.Call, qualified: str, positional: list[NodeValue], named: NamedValues) -> Value:
     last = qualified.rpartition(".")[2]
     if last in SAME_COMPUTATION and positional and positional[0][1].kind is Kind.MODULE:
         return positional[0][1]
@@ -198,7 +200,7 @@ def _torch(frame: Frame, node: ast.Call, qualified: str, positional: list[NodeVa
 
 
 def _method(
-    frame: Frame, node: ast.Call, receiver: Value, name: str, positional: list[NodeValue], named: Named
+    frame: Frame, node: ast.Call, receiver: Value, name: str, positional: list[NodeValue], named: NamedValues
 ) -> Value | None:
     assert isinstance(node.func, ast.Attribute)
     if receiver.kind is Kind.BATCH:
@@ -250,7 +252,7 @@ def _from_batch(frame: Frame, node: ast.Call, receiver: Value, name: str) -> Val
 
 
 def _other_call(
-    frame: Frame, node: ast.Call, name: str, qualified: str | None, positional: list[NodeValue], named: Named
+    frame: Frame, node: ast.Call, name: str, qualified: str | None, positional: list[NodeValue], named: NamedValues
 ) -> Value:
     if name in LOADERS and isinstance(node.func, ast.Attribute):
         return loaded(frame, node, named)
@@ -297,7 +299,7 @@ def _other_call(
     return array_made(frame, node, named) if (qualified or "").startswith("numpy.") else result_of(frame, node)
 
 
-def array_made(frame: Frame, node: ast.Call, named: Named) -> Value:
+def array_made(frame: Frame, node: ast.Call, named: NamedValues) -> Value:
     """``np.zeros(shape, dtype=np.float32)``."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
     given = next((item for key, item, _ in named if key == "dtype"), None)
@@ -311,4 +313,4 @@ def array_of(frame: Frame, node: ast.Call, dtype: ast.expr) -> Value:
     if found not in FLOATING or found == BF16:
         return ARRAY_VALUE
     source = frame.source(node, f"this array is {found.name}")
-    return Value(Kind.ARRAY, (Atom(found, made=Made.FACTORY, source=source),))
+    return Value(Kind.ARRAY, (Atom(found, made=MadeHow.FACTORY, source=source),))

@@ -18,7 +18,7 @@ from ..torch.dtypes import FP32
 from ..torch.tables.libraries import MODEL_NAMES, TOKEN_IDS
 from ..torch.weights import given_for_dtype, is_device
 from .frame import Frame
-from .lattice import FLOATING, INT64, UNKNOWN_VALUE, Atom, Kind, Made, Role, Source, Value
+from .lattice import FLOATING, INT64, UNKNOWN_VALUE, Atom, DtypeSource, Kind, MadeHow, Role, Value
 from .recast_parts import part_with
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def model_by_name(node: ast.expr) -> Value:
 def ids_by_name(path: str, node: ast.expr, name: str) -> Value:
     """Token ids of a library, told by the name or key they go by (``batch["input_ids"]``)."""
     if name in TOKEN_IDS:
-        return Value(Kind.TENSOR, (Atom(INT64, source=Source(path, node, "token ids")),))
+        return Value(Kind.TENSOR, (Atom(INT64, source=DtypeSource(path, node, "token ids")),))
     return UNKNOWN_VALUE
 
 
@@ -105,7 +105,7 @@ def is_torch_module(project: Project, found: ProjectClass) -> bool:
 
 def weights_atom(found: ProjectClass, *, can_be_half: bool) -> Atom:
     """The symbol "the dtype of this class's weights"."""
-    source = Source(found.module.document.path, found.scope.node, f"the weights of {found.name} can be 16-bit")
+    source = DtypeSource(found.module.document.path, found.scope.node, f"the weights of {found.name} can be 16-bit")
     symbol = f"weights of {found.module.document.path}:{found.name}"
     return Atom(symbol=symbol, role=Role.WEIGHTS, can_be_half=can_be_half, source=source)
 
@@ -151,7 +151,7 @@ def constructed(analysis: FlowAnalysis, found: ProjectClass, names: dict[str, Va
 
 def _is_kept_wide(value: Value) -> bool:
     """``nn.Linear(4, 4, dtype=torch.float32)``, ``self.head.float()``: float32 is asked for."""
-    return bool(value.atoms) and all(atom.dtype == FP32 and atom.made is Made.CAST for atom in value.atoms)
+    return bool(value.atoms) and all(atom.dtype == FP32 and atom.made is MadeHow.CAST for atom in value.atoms)
 
 
 def has_parts_with_weights(analysis: FlowAnalysis, found: ProjectClass) -> bool:

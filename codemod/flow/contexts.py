@@ -10,7 +10,7 @@ from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts_in, dtype_scenarios
 from ..torch.dtypes import Dtype
 from .frame import Autocasting, AutocastState, Frame
-from .lattice import Atom, Made, Role, Source
+from .lattice import Atom, DtypeSource, MadeHow, Role
 
 OWN_METHODS = ("autocast", "autocast_smart_context_manager", "compute_loss_context_manager", "forward_context")
 """Methods of trainers (accelerate, fabric, transformers, Lightning plugins) that open a region."""
@@ -31,12 +31,12 @@ def _speaks_of_autocast(module: ModuleNames) -> bool:
 
 
 @fact
-def open_region(project: Project) -> Source | None:
+def open_region(project: Project) -> DtypeSource | None:
     """Where the project opens an autocast region: its models run inside of it. None where no file does."""
     for module in modules_with(project, ("autocast",)):
         for item in autocasts_by_node(project, module).values():
             if not item.switched_off:
-                return Source(module.path, item.node, "autocast is entered here: layers give 16 bits inside")
+                return DtypeSource(module.path, item.node, "autocast is entered here: layers give 16 bits inside")
     return None
 
 
@@ -87,8 +87,8 @@ def opened(project: Project, autocast: Autocast) -> AutocastState:
     role = None if dtype is not None else Role.AUTOCAST
     how = "computes" if dtype is not None else "can compute"
     types = " or ".join(sorted(item.name for item in named)) or "the low precision"
-    source = Source(autocast.module.document.path, autocast.node, f"autocast {how} in {types}")
-    atom = Atom(dtype, symbol, role, made=Made.AUTOCAST, candidates=named, source=source)
+    source = DtypeSource(autocast.module.document.path, autocast.node, f"autocast {how} in {types}")
+    atom = Atom(dtype, symbol, role, made=MadeHow.AUTOCAST, candidates=named, source=source)
     return AutocastState(Autocasting.ON, atom, device, source)
 
 

@@ -9,18 +9,18 @@ from ..python.functions import FunctionTarget, called_function, named_function
 from ..python.names import is_none, parameters_of
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import IMAGE_DATASETS, SAMPLING, TO_TENSOR, keeps_image_dtype
-from .call_dtypes import Named, default_atom
+from .call_dtypes import NamedValues, default_atom
 from .classes import ProjectClass
 from .elements import any_item, each_of, sampled
 from .frame import Frame
-from .lattice import UNKNOWN_VALUE, Kind, Made, Role, Value
+from .lattice import UNKNOWN_VALUE, Kind, MadeHow, Role, Value
 from .meetings import NodeValue
 
 LOADER = "torch.utils.data.DataLoader"
 
 
 def data_object(
-    frame: Frame, node: ast.Call, qualified: str, positional: list[NodeValue], named: Named
+    frame: Frame, node: ast.Call, qualified: str, positional: list[NodeValue], named: NamedValues
 ) -> Value | None:
     """What goes through a loader, or through a dataset of torch; None for other classes and functions."""
     name = qualified.rpartition(".")[2]
@@ -88,7 +88,7 @@ def _as_data(frame: Frame, node: ast.Call, value: Value) -> Value:
     items = tuple(_as_data(frame, node, item) for item in value.items) if value.items is not None else None
     text = "the loader gives it as it was made"
     atoms = (
-        replace(atom, role=Role.DATA, made=Made.PLAIN, source=frame.source(node, text, atom.source))
+        replace(atom, role=Role.DATA, made=MadeHow.PLAIN, source=frame.source(node, text, atom.source))
         if atom.dtype == FP32
         else atom
         for atom in value.atoms
@@ -159,10 +159,10 @@ def transform(frame: Frame, node: ast.Call, qualified: str) -> Value | None:
 def transformed(frame: Frame, node: ast.Call, found: ImageTransform) -> Value:
     """What such a transform gives."""
     text = f"{found.name} makes float32 of every image"
-    return Value(Kind.TENSOR, (default_atom(frame, node, text, Made.FACTORY),))
+    return Value(Kind.TENSOR, (default_atom(frame, node, text, MadeHow.FACTORY),))
 
 
-def image_dataset(frame: Frame, node: ast.Call, qualified: str, named: Named) -> Value | None:
+def image_dataset(frame: Frame, node: ast.Call, qualified: str, named: NamedValues) -> Value | None:
     """``torchvision.datasets.MNIST(root, transform=...)``: pairs of an image and a label."""
     if qualified not in IMAGE_DATASETS:
         return None

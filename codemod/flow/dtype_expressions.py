@@ -11,7 +11,7 @@ from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
 from ..torch.dtypes import HALVES, TORCH_DTYPES, Dtype, as_dtype
 from .frame import Frame
-from .lattice import BOOL, INT64, Atom, Made, Role, Source
+from .lattice import BOOL, INT64, Atom, DtypeSource, MadeHow, Role
 
 INTEGER_NAMES = (
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "short", "int", "long",
@@ -48,17 +48,17 @@ def dtype_atoms(frame: Frame, node: ast.expr) -> tuple[Atom, ...]:
     """The atoms of ``dtype=<node>``, where the interpretation itself knows no value for it."""
     written = written_dtype(frame, node)
     text = text_of(node)[:MAX_TEXT]
-    source = Source(frame.module.document.path, node, f"{text} is given")
+    source = DtypeSource(frame.module.document.path, node, f"{text} is given")
     if written is not None:
-        return (Atom(written, source=source, made=Made.CAST),)
+        return (Atom(written, source=source, made=MadeHow.CAST),)
     if isinstance(node, ast.Constant):
         word = as_dtype(node.value) if isinstance(node.value, str) else None
-        return (Atom(word, source=source, made=Made.CAST),) if isinstance(word, Dtype) else ()
+        return (Atom(word, source=source, made=MadeHow.CAST),) if isinstance(word, Dtype) else ()
     if _is_complex(frame, node):
         return ()
     named, complete = named_dtypes(frame.project, frame.module, node)
     if complete and len(named) == 1:
-        return (Atom(next(iter(named)), source=source, made=Made.CAST),)
+        return (Atom(next(iter(named)), source=source, made=MadeHow.CAST),)
     can_be_half = not complete or not named.isdisjoint(HALVES)
     symbol = Atom(symbol=text, role=Role.EXPRESSION, can_be_half=can_be_half, source=source, expression=node)
     return (replace(symbol, candidates=named),)

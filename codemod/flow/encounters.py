@@ -14,7 +14,7 @@ from .analysis import flow_of
 from .frame import Application, Autocasting, Meeting
 from .lattice import Kind, Role
 from .roots import followed_modules, holders, in_order, roots_in
-from .ways import Way, in_way, ways_into
+from .ways import CallWay, in_way, ways_into
 
 
 def meetings(project: Project) -> tuple[Meeting, ...]:
@@ -78,7 +78,7 @@ def _has_loaders(project: Project) -> bool:
     return bool(project.python_paths(("dataloader",), ("DataLoader",)))
 
 
-def _has_half_model(way: Way) -> bool:
+def _has_half_model(way: CallWay) -> bool:
     if way.state is not None and way.state.state is Autocasting.ON:
         return False
     models = [value for value in way.names.values() if value.kind is Kind.MODULE]

@@ -25,7 +25,7 @@ from .lattice import (
     UNKNOWN_VALUE,
     Atom,
     Kind,
-    Made,
+    MadeHow,
     Role,
     Value,
     as_floating,
@@ -75,7 +75,7 @@ def _global(frame: Frame, node: ast.Name | ast.Attribute) -> Value:
     dtype = written_dtype(frame, node)
     if dtype is not None:
         source = frame.source(node, f"{ast.unparse(node)} is given")
-        return Value(Kind.DTYPE, (Atom(dtype, source=source, made=Made.CAST),))
+        return Value(Kind.DTYPE, (Atom(dtype, source=source, made=MadeHow.CAST),))
     chosen = class_value(frame, node) if isinstance(node, ast.Name) else UNKNOWN_VALUE
     return chosen if chosen.detail is not None else model_by_name(node)
 
@@ -120,7 +120,7 @@ def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
             return sample
         return chosen_of(base, node.slice)
     if base.kind is Kind.TENSOR:
-        of_table = any(atom.made is Made.TABLE for atom in base.atoms) and not isinstance(node.slice, ast.Slice)
+        of_table = any(atom.made is MadeHow.TABLE for atom in base.atoms) and not isinstance(node.slice, ast.Slice)
         return replace(base, scalar=True) if of_table else base
     return UNKNOWN_VALUE
 

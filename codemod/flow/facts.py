@@ -15,19 +15,19 @@ from ..source.project import Project
 from .frame import differing
 from .lattice import Value
 
-Facts = frozenset[tuple[str, bool]]
+BranchFacts = frozenset[tuple[str, bool]]
 """Texts that are true or false."""
 LASTING = (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Name, ast.Attribute, ast.Constant)
 """What tests are made of that come out the same each time."""
 
 
-def opposed(first: Facts, second: Facts) -> bool:
+def opposed(first: BranchFacts, second: BranchFacts) -> bool:
     """Whether facts say that two things are not in one run."""
     return any((text, not holds) in second for text, holds in first)
 
 
 @memo
-def lasting_facts(project: Project, module: ModuleNames, test: ast.expr, holds: bool) -> Facts:
+def lasting_facts(project: Project, module: ModuleNames, test: ast.expr, holds: bool) -> BranchFacts:
     """What an outcome of a test says for the whole run: of settings and names that nothing changes on the way."""
     return frozenset(Guard(test, holds).facts) if project.memo(_lasts, (module, test)) else frozenset()
 
@@ -68,7 +68,7 @@ def depending(names: dict[str, Value]) -> list[str]:
     return [place for place, value in names.items() if value.atoms and any(atom.given for atom in value.atoms)]
 
 
-def under(names: dict[str, Value], hanging: Sequence[str], facts_of: Callable[[], Facts]) -> dict[str, Value]:
+def under(names: dict[str, Value], hanging: Sequence[str], facts_of: Callable[[], BranchFacts]) -> dict[str, Value]:
     """What places hold where facts are true, some of which depend on it: only then the facts are asked for."""
     result = dict(names)
     facts = facts_of() if hanging else frozenset()
@@ -80,12 +80,14 @@ def under(names: dict[str, Value], hanging: Sequence[str], facts_of: Callable[[]
     return result
 
 
-def _told(value: Value, facts: Facts) -> Value:
+def _told(value: Value, facts: BranchFacts) -> Value:
     fitting = [atom for atom in value.atoms if not opposed(atom.given, facts)]
     return value.with_atoms(replace(atom, given=atom.given | facts) for atom in fitting) if fitting else value
 
 
-def told_under(names: dict[str, Value], others: dict[str, Value], facts_of: Callable[[], Facts]) -> dict[str, Value]:
+def told_under(
+    names: dict[str, Value], others: dict[str, Value], facts_of: Callable[[], BranchFacts]
+) -> dict[str, Value]:
     """What places hold after a branch in which these facts are true; what the other branch left the same is no news."""
     changed = {place: names[place] for place in differing(names, others) if names[place].atoms}
     facts = facts_of() if changed else None

@@ -16,7 +16,7 @@ from ..python.functions import FunctionTarget
 from ..python.names import FunctionNode, ModuleNames
 from ..source.child_fields import within
 from ..source.project import Project
-from .lattice import Atom, Made, Role, Source, Value, join
+from .lattice import Atom, DtypeSource, MadeHow, Role, Value, join
 from .members import plainly
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ class AutocastState:
     atom: Atom = field(default_factory=lambda: Atom(symbol="autocast", role=Role.AUTOCAST))
     """What ``lower`` operations compute in."""
     device: str = "cuda"
-    region: Source | None = field(default=None, compare=False)
+    region: DtypeSource | None = field(default=None, compare=False)
     """Where it was opened, if that is known."""
 
 
 ASSUMED = AutocastState(
-    Autocasting.ON, Atom(symbol="autocast of the callers", role=Role.AUTOCAST, made=Made.AUTOCAST, can_be_half=True)
+    Autocasting.ON, Atom(symbol="autocast of the callers", role=Role.AUTOCAST, made=MadeHow.AUTOCAST, can_be_half=True)
 )
 """What a function runs in whose callers are taken to have opened a region."""
 OUTSIDE = AutocastState(Autocasting.OFF)
@@ -113,7 +113,7 @@ class Application:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Product:
+class MixedProduct:
     """An operation whose operands must have one dtype, with what was known of them."""
 
     node: ast.expr
@@ -149,7 +149,7 @@ class Input:
 
 
 @dataclass(slots=True, eq=False)
-class Record:
+class FlowRecord:
     """What one interpretation met, in source order; a place that is interpreted twice is recorded once."""
 
     meetings: list[Meeting] = field(default_factory=list)
@@ -161,7 +161,7 @@ class Record:
     """Whether the next three are kept."""
     values: dict[ast.expr, Value] = field(default_factory=dict)
     """What each expression was, the last time it was evaluated."""
-    products: dict[ast.AST, Product] = field(default_factory=dict)
+    products: dict[ast.AST, MixedProduct] = field(default_factory=dict)
     of_parts: list[OfPart] = field(default_factory=list)
     """The meetings of parts that were cast to float32 after their model, here and in what is called here."""
     states: dict[ast.expr, AutocastState] = field(default_factory=dict)
@@ -178,7 +178,7 @@ class Record:
         else:
             self.meetings.append(meeting)
 
-    def take_parts(self, done: Record, module: ModuleNames, call: ast.expr) -> None:
+    def take_parts(self, done: FlowRecord, module: ModuleNames, call: ast.expr) -> None:
         """What was met in a function that ``call`` entered."""
         known = {(item.meeting.node, item.meeting.odd.atom) for item in self.of_parts}
         for item in done.of_parts:
@@ -186,7 +186,7 @@ class Record:
                 self.of_parts.append(OfPart(item.meeting, module, call))
 
 
-class Run(Protocol):
+class CallFollower(Protocol):
     """What follows the calls of a model with what they are really given (`half_runs`)."""
 
     @property
@@ -200,7 +200,7 @@ class Run(Protocol):
         ...
 
     @property
-    def record(self) -> Record:
+    def record(self) -> FlowRecord:
         """What is met on the way."""
         ...
 
@@ -215,7 +215,7 @@ class Run(Protocol):
         """What a call of one of the project's functions returns."""
         ...
 
-    def recording(self, record: Record) -> AbstractContextManager[None]:
+    def recording(self, record: FlowRecord) -> AbstractContextManager[None]:
         """Note what meets in ``record``, and nowhere else."""
         ...
 
@@ -232,7 +232,7 @@ class Frame:
         analysis: FlowAnalysis,
         module: ModuleNames,
         function: FunctionNode | None,
-        record: Record,
+        record: FlowRecord,
         autocast: AutocastState,
         names: dict[str, Value] | None = None,
         depth: int = 0,
@@ -255,7 +255,7 @@ class Frame:
         """In a method of a module: the dtype of its weights."""
         self.touched: set[str] = set()
         """The places of models that something unknown may have changed."""
-        self.run: Run | None = None
+        self.run: CallFollower | None = None
         """Set while a model that is certainly 16-bit is followed."""
         self.loops = 0
         self._parts: dict[str, set[str]] = {}
@@ -279,8 +279,8 @@ class Frame:
         if len(self.names) > MAX_NAMES:
             raise TooLarge
 
-    def source(self, node: ast.AST, text: str, before: Source | None = None) -> Source:
-        return Source(self.module.document.path, node, text, before)
+    def source(self, node: ast.AST, text: str, before: DtypeSource | None = None) -> DtypeSource:
+        return DtypeSource(self.module.document.path, node, text, before)
 
 
 @cache

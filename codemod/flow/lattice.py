@@ -52,7 +52,7 @@ class Kind(Enum):
 
 
 @plainly
-class Made(Enum):
+class MadeHow(Enum):
     """How a tensor came by its dtype."""
 
     PLAIN = "plain"
@@ -106,13 +106,13 @@ class Role(Enum):
 
 
 @dataclass(slots=True, eq=False)  # like values
-class Source:
+class DtypeSource:
     """One step of the chain that tells where a dtype came from: the newest first."""
 
     path: str
     node: ast.AST
     text: str
-    before: Source | None = None
+    before: DtypeSource | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,9 +134,9 @@ class Atom:
     role: Role | None = None
     can_be_half: bool = True
     """For symbols: whether the project lets it be a 16-bit type."""
-    source: Source | None = field(default=None, compare=False)
+    source: DtypeSource | None = field(default=None, compare=False)
     mixture: Mixture | None = field(default=None, compare=False)
-    made: Made = field(default=Made.PLAIN, compare=False)
+    made: MadeHow = field(default=MadeHow.PLAIN, compare=False)
     expression: ast.expr | None = field(default=None, compare=False)
     """For symbols of role EXPRESSION: the expression, to be said again in a fix."""
     candidates: frozenset[Dtype] = field(default=frozenset(), compare=False)
@@ -149,7 +149,7 @@ class Atom:
     @property
     def is_floating(self) -> bool:
         """Whether it is a floating type for certain."""
-        certain = self.role in (Role.WEIGHTS, Role.AUTOCAST, Role.EXPRESSION) or self.made is Made.FLOAT
+        certain = self.role in (Role.WEIGHTS, Role.AUTOCAST, Role.EXPRESSION) or self.made is MadeHow.FLOAT
         return self.dtype in FLOATING or certain
 
     @property
@@ -160,7 +160,7 @@ class Atom:
     @property
     def is_of_gradient(self) -> bool:
         """Whether it comes from the gradient that a backward pass is given."""
-        return self.made is Made.GRADIENT or self.role is Role.GRADIENT
+        return self.made is MadeHow.GRADIENT or self.role is Role.GRADIENT
 
     @property
     def is_of_part(self) -> bool:
@@ -174,7 +174,7 @@ class Atom:
 
     def seen_at(self, path: str, node: ast.AST, text: str) -> Atom:
         """The same atom with one more step of evidence."""
-        return replace(self, source=Source(path, node, text, self.source))
+        return replace(self, source=DtypeSource(path, node, text, self.source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +326,7 @@ def _union(first: tuple[Atom, ...], second: tuple[Atom, ...]) -> tuple[Atom, ...
 def as_floating(value: Value) -> Value:
     """The same value, after an operation that gives floating tensors only."""
     return value.with_atoms(
-        replace(atom, made=Made.FLOAT) if atom.role is Role.RESULT else atom for atom in value.atoms
+        replace(atom, made=MadeHow.FLOAT) if atom.role is Role.RESULT else atom for atom in value.atoms
     )
 
 
@@ -341,7 +341,7 @@ def clash(one: Atom, other: Atom) -> tuple[Atom, Atom] | None:
             return wide, meant
     if one.dtype is None and other.dtype is None:
         for data, fixed in ((one, other), (other, one)):
-            stated = fixed.role is Role.EXPRESSION and fixed.can_be_half and fixed.made is not Made.FOLLOWED
+            stated = fixed.role is Role.EXPRESSION and fixed.can_be_half and fixed.made is not MadeHow.FOLLOWED
             if data.role is Role.DATA and stated:
                 return data, fixed
         return None

@@ -6,9 +6,9 @@ import ast
 from dataclasses import replace
 
 from ..torch.dtypes import FP16, FP32
-from ..torch.tables.layers import IN_FLOAT16, LAYERS, Layer
+from ..torch.tables.layers import IN_FLOAT16, LAYERS, LayerRow
 from .frame import Autocasting, Frame
-from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
+from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, MadeHow, Role, Value
 from .meetings import NodeValue, report_input
 from .promotion import of_weights_only
 
@@ -28,7 +28,7 @@ def layer_forward(frame: Frame, node: ast.Call, name: str, module: Value, positi
     return _shaped(layer, _result(frame, node, layer, policy, module, item, value))
 
 
-def _meet_weights(frame: Frame, node: ast.Call, layer: Layer, module: Value, positional: list[NodeValue]) -> None:
+def _meet_weights(frame: Frame, node: ast.Call, layer: LayerRow, module: Value, positional: list[NodeValue]) -> None:
     """The input, and for recurrent layers the first state, meet the weights."""
     taking = positional if layer.returns in ("output_state", "output_states", "states", "attention") else positional[:1]
     for item, value in taking:
@@ -43,7 +43,7 @@ def _meet_weights(frame: Frame, node: ast.Call, layer: Layer, module: Value, pos
 
 
 def _result(
-    frame: Frame, node: ast.Call, layer: Layer, policy: str, module: Value, item: ast.expr, value: Value
+    frame: Frame, node: ast.Call, layer: LayerRow, policy: str, module: Value, item: ast.expr, value: Value
 ) -> Value:
     path = frame.module.document.path
     in_float16 = policy == "lower" and layer.name in IN_FLOAT16 and frame.autocast.device != "cpu"
@@ -53,7 +53,7 @@ def _result(
         return Value(Kind.TENSOR, (frame.autocast.atom.seen_at(path, node, "autocast computes this in 16 bits"),))
     if policy in ("fp32", "set_opt_dtype"):
         source = frame.source(node, f"autocast runs {layer.name} in float32")
-        return Value(Kind.TENSOR, (Atom(FP32, made=Made.AUTOCAST, source=source),))
+        return Value(Kind.TENSOR, (Atom(FP32, made=MadeHow.AUTOCAST, source=source),))
     if layer.result == "int64":
         return INT_TENSOR
     if layer.result == "weights":
@@ -75,18 +75,19 @@ def _result(
 
 def of_weights(module: Value) -> tuple[Atom, ...]:
     """The dtype of what a module gives, where it is that of its weights."""
-    return tuple(replace(atom, made=Made.OUTPUT) if atom.made is Made.MODULE else atom for atom in module.atoms)
+    return tuple(replace(atom, made=MadeHow.OUTPUT) if atom.made is MadeHow.MODULE else atom for atom in module.atoms)
 
 
-def _given_by(layer: Layer, module: Value) -> tuple[Atom, ...]:
+def _given_by(layer: LayerRow, module: Value) -> tuple[Atom, ...]:
     """The same, marked where an open region would give its low precision: not for an embedding, which looks up."""
     lowered = layer.autocast("cuda") in ("lower", "agree-lower")
     return tuple(
-        replace(atom, made=Made.LAYER) if lowered and atom.role is Role.WEIGHTS else atom for atom in of_weights(module)
+        replace(atom, made=MadeHow.LAYER) if lowered and atom.role is Role.WEIGHTS else atom
+        for atom in of_weights(module)
     )
 
 
-def _shaped(layer: Layer, result: Value) -> Value:
+def _shaped(layer: LayerRow, result: Value) -> Value:
     """What the call gives around its first tensor."""
     if layer.returns in ("attention", "output_state", "output_states", "output_loss"):
         return Value(Kind.SEQUENCE, items=(result, UNKNOWN_VALUE))

@@ -12,7 +12,7 @@ from .classes import LibraryModel, ProjectClass, TorchLayer, has_dtype
 from .contexts import open_region
 from .facts import opposed
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
-from .lattice import Atom, Kind, Made, Role, Value, clash
+from .lattice import Atom, Kind, MadeHow, Role, Value, clash
 from .stored import stored_mask
 
 JOINS = ("cat", "concat", "concatenate")
@@ -20,7 +20,7 @@ WITH_WEIGHT = ("Linear", "Conv", "LayerNorm", "GroupNorm", "RMSNorm", "Embedding
 """How the names of layers begin whose parameter is called ``weight``."""
 METHODS = ("encode", "decode", "forward")
 NodeValue = tuple[ast.expr, Value]
-Clash = Callable[[Atom, Atom], tuple[Atom, Atom] | None]
+ClashTest = Callable[[Atom, Atom], tuple[Atom, Atom] | None]
 
 
 def report_mix(frame: Frame, node: ast.expr, operation: str, mix: str, operands: Iterable[NodeValue]) -> None:
@@ -46,12 +46,12 @@ def is_compared(frame: Frame, value: Value) -> bool:
 def clash_under_autocast(one: Atom, other: Atom) -> tuple[Atom, Atom] | None:
     """A float32 buffer and what a layer gave: float32 weights, but 16 bits wherever autocast is open."""
     for wide, meant in ((one, other), (other, one)):
-        if wide.dtype == FP32 and wide.made is Made.FACTORY and meant.made is Made.LAYER:
+        if wide.dtype == FP32 and wide.made is MadeHow.FACTORY and meant.made is MadeHow.LAYER:
             return wide, meant
     return None
 
 
-def clash_of_write(frame: Frame) -> Clash:
+def clash_of_write(frame: Frame) -> ClashTest:
     """How what is written through an index meets its destination: an autocast around the call is enough."""
     can_be_open = frame.autocast.state is Autocasting.MAYBE and frame.own_weights is not None
     if not can_be_open or open_region(frame.project) is None:
@@ -73,7 +73,7 @@ def _branches(
             found = clash(one, other)
             if found is None or found[1].role is not Role.EXPRESSION:
                 continue
-            if found[0].made in (Made.CAST, Made.FACTORY, Made.PLAIN):
+            if found[0].made in (MadeHow.CAST, MadeHow.FACTORY, MadeHow.PLAIN):
                 record(frame, node, operation, mix, Operand(item, found[0]), Operand(item, found[1]), said(found[1]))
 
 
@@ -119,7 +119,7 @@ def _stored_mask(frame: Frame, value: Value) -> Atom | None:
 
 
 def _pair(
-    frame: Frame, node: ast.expr, operation: str, mix: str, first: NodeValue, second: NodeValue, met: Clash
+    frame: Frame, node: ast.expr, operation: str, mix: str, first: NodeValue, second: NodeValue, met: ClashTest
 ) -> None:
     if len(first[1].atoms) > 1 and len(second[1].atoms) > 1:
         return  # both were changed by branches, which may be the same ones
@@ -181,7 +181,7 @@ def _given_model(module: Value | None) -> tuple[Atom, ...]:
 
 def _of_table(frame: Frame, node: ast.Call, operand: ast.expr, atom: Atom) -> bool:
     """What was computed from a scheduler's float32 table enters a model as it is."""
-    if atom.made is not Made.TABLE or not isinstance(node.func, ast.Attribute | ast.Name):
+    if atom.made is not MadeHow.TABLE or not isinstance(node.func, ast.Attribute | ast.Name):
         return False
     model = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS else node.func
     text = f"{ast.unparse(model)}.dtype"
@@ -204,7 +204,7 @@ def _clash_with_weight(atom: Atom, weight: Atom) -> tuple[Atom, Atom] | None:
 
 def _other_half(fixed: Atom, chosen: Atom) -> tuple[Atom, Atom] | None:
     """A 16-bit type that is written down, beside weights whose dtype the project can choose to be another."""
-    is_choice = chosen.dtype is None and chosen.role is Role.EXPRESSION and chosen.made is not Made.FOLLOWED
+    is_choice = chosen.dtype is None and chosen.role is Role.EXPRESSION and chosen.made is not MadeHow.FOLLOWED
     others = chosen.candidates.difference((fixed.dtype,)) if is_choice and fixed.dtype in HALVES else ()
     return (fixed, chosen) if others and not opposed(fixed.given, chosen.given) else None
 

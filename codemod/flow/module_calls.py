@@ -15,7 +15,7 @@ from ..torch.tables.libraries import FREE_INPUTS, LABELS, Loaded, library_object
 from ..torch.weight_changes import takes_over
 from .alternatives import CHOSEN, applied_any
 from .bases import layer_of
-from .call_dtypes import Named, default_atom, given_atoms, moved
+from .call_dtypes import NamedValues, default_atom, given_atoms, moved
 from .classes import (
     LibraryModel,
     ProjectClass,
@@ -29,8 +29,8 @@ from .classes import (
 )
 from .containers import held, holds_by_name, meets_first, named_parts, nth_of, part_named
 from .data import ImageTransform, transformed
-from .frame import Autocasting, Frame, Meeting, Record, place_of
-from .lattice import UNKNOWN_VALUE, Alternatives, Atom, Kind, Made, Role, Value
+from .frame import Autocasting, FlowRecord, Frame, Meeting, place_of
+from .lattice import UNKNOWN_VALUE, Alternatives, Atom, Kind, MadeHow, Role, Value
 from .layer_calls import layer_forward, of_weights
 from .meetings import NodeValue, report_input
 from .operation_calls import apply_operation
@@ -40,7 +40,7 @@ from .results import FORWARD, may_be_prepared, of_16_bit_weights, region_dtypes,
 
 
 def on_module(
-    frame: Frame, node: ast.Call, receiver: Value, name: str, positional: list[NodeValue], named: Named
+    frame: Frame, node: ast.Call, receiver: Value, name: str, positional: list[NodeValue], named: NamedValues
 ) -> Value:
     assert isinstance(node.func, ast.Attribute)
     if name in WEIGHT_CASTS or name == "to":
@@ -104,7 +104,7 @@ def _appended(frame: Frame, node: ast.Call, container: Value, positional: list[N
     return result
 
 
-def _register(frame: Frame, node: ast.Call, receiver: Value, positional: list[NodeValue], named: Named) -> None:
+def _register(frame: Frame, node: ast.Call, receiver: Value, positional: list[NodeValue], named: NamedValues) -> None:
     own = frame.own_weights
     place = place_of(node.func.value) if isinstance(node.func, ast.Attribute) else None
     if place == "self" and own is not None and positional and isinstance(positional[0][0], ast.Constant):
@@ -125,14 +125,14 @@ def _is_quotient(node: ast.expr) -> bool:
 
 
 def _cast_module(
-    frame: Frame, node: ast.Call, receiver: Value, name: str, positional: list[NodeValue], named: Named
+    frame: Frame, node: ast.Call, receiver: Value, name: str, positional: list[NodeValue], named: NamedValues
 ) -> Value:
     """``module.to(...)`` casts in place, and returns the module."""
     if name == "to":
         cast = moved(frame, node, [(node, Value(Kind.TENSOR, receiver.atoms)), *positional], named)
         atoms = cast.atoms
     else:
-        atoms = (Atom(WEIGHT_CASTS[name], made=Made.CAST, source=frame.source(node, f".{name}() casts the module")),)
+        atoms = (Atom(WEIGHT_CASTS[name], made=MadeHow.CAST, source=frame.source(node, f".{name}() casts the module")),)
     if atoms is not receiver.atoms:  # not where it is only moved
         forget_by_other_name(frame, receiver)
         receiver = replace(receiver, recast=())
@@ -149,7 +149,7 @@ def _cast_place(node: ast.expr) -> str | None:
     return place_of(uncast(node))
 
 
-def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeValue], named: Named) -> Value:
+def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeValue], named: NamedValues) -> Value:
     """A module applied to its inputs."""
     detail = module.detail
     if isinstance(detail, Alternatives):
@@ -176,7 +176,7 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
         return Value(Kind.SEQUENCE, items=(apply_operation(frame, node, ATTENTION, positional[1:4]), UNKNOWN_VALUE))
     if isinstance(detail, LibraryModel) and detail.prepared:
         source = frame.source(node, "a prepared model returns float32")
-        return Value(Kind.TENSOR, (Atom(FP32, f"output of {module.label}", made=Made.AUTOCAST, source=source),))
+        return Value(Kind.TENSOR, (Atom(FP32, f"output of {module.label}", made=MadeHow.AUTOCAST, source=source),))
     if frame.run is not None:
         return Value(Kind.TENSOR)  # it may cast what it is given, and what it gives
     for name, item, value in [*(("", item, value) for item, value in positional), *named]:
@@ -192,7 +192,7 @@ def _sequence(frame: Frame, node: ast.Call, container: Value, positional: list[N
     item, value = positional[0]
     if meets_first(container):
         report_input(frame, node, item, value, container.atoms, container)
-    record, frame.record, inner = frame.record, Record(), list[Meeting]()
+    record, frame.record, inner = frame.record, FlowRecord(), list[Meeting]()
     for position in range(len(container.items)):
         before = len(frame.record.meetings)
         value = forward(frame, node, nth_of(container, position), [(item, value)], [])
@@ -254,7 +254,7 @@ def _is_time(node: ast.expr) -> bool:
     return any(word in text for word in FREE_INPUTS) or text in ("t", "ts")
 
 
-def made_layer(frame: Frame, node: ast.Call, name: str, positional: list[NodeValue], named: Named) -> Value:
+def made_layer(frame: Frame, node: ast.Call, name: str, positional: list[NodeValue], named: NamedValues) -> Value:
     if name == "Parameter" or name == "Buffer":
         own = frame.own_weights
         value = positional[0][1] if positional else UNKNOWN_VALUE
@@ -265,7 +265,7 @@ def made_layer(frame: Frame, node: ast.Call, name: str, positional: list[NodeVal
     if layer is not None and layer.role in ("loss", "passing"):
         return Value(Kind.MODULE, (), detail=TorchLayer(name))
     given = any(key == "dtype" for key, _, _ in named)
-    atoms = given_atoms(frame, named) if given else (default_atom(frame, node, f"{name} is made", Made.MODULE),)
+    atoms = given_atoms(frame, named) if given else (default_atom(frame, node, f"{name} is made", MadeHow.MODULE),)
     made = Value(Kind.MODULE, atoms or (), held(name, positional), detail=TorchLayer(name))
     return named_parts(made, name, positional)
 
@@ -275,10 +275,10 @@ def made_object(frame: Frame, node: ast.Call, found: ProjectClass) -> Value:
         return Value(Kind.MODULE, (), detail=found)
     if frame.analysis.changes_default_dtype or not has_parts_with_weights(frame.analysis, found):
         return Value(Kind.MODULE, (), detail=found)
-    return Value(Kind.MODULE, (default_atom(frame, node, f"{found.name} is made", Made.MODULE),), detail=found)
+    return Value(Kind.MODULE, (default_atom(frame, node, f"{found.name} is made", MadeHow.MODULE),), detail=found)
 
 
-def loaded(frame: Frame, node: ast.Call, named: Named) -> Value:
+def loaded(frame: Frame, node: ast.Call, named: NamedValues) -> Value:
     """``Class.from_pretrained(...)``: a model in the dtype that is asked for; tokenizers and the like are none."""
     owner = attribute_chain(node.func)
     name = owner[-2] if owner is not None and len(owner) > 1 else ""
@@ -291,7 +291,7 @@ def loaded(frame: Frame, node: ast.Call, named: Named) -> Value:
     atoms = given_atoms(frame, named)
     splat = any(key == "**" for key, _, _ in named)
     if atoms is None and known is not None and known.loaded is Loaded.FLOAT32 and not splat:
-        atoms = (default_atom(frame, node, f"{name} is loaded", Made.MODULE),)
+        atoms = (default_atom(frame, node, f"{name} is loaded", MadeHow.MODULE),)
     return Value(Kind.MODULE, atoms or (), detail=LibraryModel(name, is_read=known is not None), label=name)
 
 

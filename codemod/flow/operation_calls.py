@@ -8,9 +8,9 @@ from dataclasses import replace
 from ..python.scalars import is_scalar
 from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
 from ..torch.tables.kernels import WITHOUT_KERNELS
-from ..torch.tables.operations import Operation, operation
-from .call_dtypes import Named, as_tensor, default_atom, given_atoms, moved
-from .frame import Application, Autocasting, Frame, Product
+from ..torch.tables.operations import TorchOperation, operation
+from .call_dtypes import NamedValues, as_tensor, default_atom, given_atoms, moved
+from .frame import Application, Autocasting, Frame, MixedProduct
 from .lattice import (
     ARRAY_VALUE,
     BEGINNING,
@@ -21,7 +21,7 @@ from .lattice import (
     UNKNOWN_VALUE,
     Atom,
     Kind,
-    Made,
+    MadeHow,
     Value,
     as_floating,
 )
@@ -39,7 +39,7 @@ def apply_operation(
     node: ast.expr,
     name: str,
     operands: list[NodeValue],
-    named: Named | None = None,
+    named: NamedValues | None = None,
     *,
     method: bool = False,
 ) -> Value:
@@ -65,14 +65,14 @@ def apply_operation(
         return out[1] if certain else Value(Kind.TENSOR)
     wider = policy == "fp32" and any(atom.dtype == FP64 for _, value in taking for atom in value.atoms)
     if (policy == "fp32" and not wider) or (policy == "set_opt_dtype" and not given_atoms(frame, named)):
-        atom = Atom(FP32, made=Made.AUTOCAST, source=frame.source(node, f"autocast runs {known.name} in float32"))
+        atom = Atom(FP32, made=MadeHow.AUTOCAST, source=frame.source(node, f"autocast runs {known.name} in float32"))
         return Value(Kind.TENSOR, (atom,), scalar=_is_scalar(known, operands, named))
     result = _went_on(frame, known, taking, _result(frame, node, known, operands, taking, named))
     wide = frame.autocast.state is Autocasting.MAYBE and known.autocast("cuda") in ("fp32", "set_opt_dtype")
     return of_weights_only(result) if wide and result.kind is Kind.TENSOR else result
 
 
-def _went_on(frame: Frame, known: Operation, taking: list[NodeValue], result: Value) -> Value:
+def _went_on(frame: Frame, known: TorchOperation, taking: list[NodeValue], result: Value) -> Value:
     """What an operation that refuses a mix gives in a run that goes on: all its operands were 16-bit there."""
     if frame.run is None or known.mix != "raises" or all(atom.dtype != FP32 for atom in result.atoms):
         return result
@@ -85,22 +85,22 @@ def _autocast_atom(frame: Frame, node: ast.expr) -> Atom:
     return frame.autocast.atom.seen_at(frame.module.document.path, node, "autocast computes this in 16 bits")
 
 
-def _out(frame: Frame, named: Named) -> NodeValue | None:
+def _out(frame: Frame, named: NamedValues) -> NodeValue | None:
     """The buffer that is written into; ``out=None`` has none, and is the operation that autocast helps."""
     given = ((item, value) for key, item, value in named if key == "out" and value.kind is not Kind.NUMBER)
     return next((each for each in given if not is_left_out(frame, each[0])), None)
 
 
 def _note_product(
-    frame: Frame, node: ast.expr, known: Operation, taking: list[NodeValue], out: NodeValue | None
+    frame: Frame, node: ast.expr, known: TorchOperation, taking: list[NodeValue], out: NodeValue | None
 ) -> None:
     in_place = known.name.endswith("_") and bool(taking)
     target, operands = (taking[0], taking[1:]) if in_place else (out, taking)
     on = frame.autocast.state is Autocasting.ON
-    frame.record.products[node] = Product(node, known.name, tuple(operands), target, on)
+    frame.record.products[node] = MixedProduct(node, known.name, tuple(operands), target, on)
 
 
-def _meet(frame: Frame, node: ast.expr, known: Operation, taking: list[NodeValue]) -> None:
+def _meet(frame: Frame, node: ast.expr, known: TorchOperation, taking: list[NodeValue]) -> None:
     if known.mix == "promotes" and known.name not in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
         return
     if known.name == "einsum" and not _contracts(node):
@@ -122,7 +122,7 @@ def _contracts(node: ast.expr) -> bool:
     return any(one & other for index, one in enumerate(operands) for other in operands[index + 1 :])
 
 
-def _taking(known: Operation, operands: list[NodeValue], named: Named, *, method: bool) -> list[NodeValue]:
+def _taking(known: TorchOperation, operands: list[NodeValue], named: NamedValues, *, method: bool) -> list[NodeValue]:
     """The operands that take part in the mix, lists of tensors spread out."""
     by_keyword = {key: (item, value) for key, item, value in named}
     found: list[NodeValue] = []
@@ -149,7 +149,9 @@ def _spread(node: ast.expr, value: Value) -> list[NodeValue]:
     return [(nodes[index] if nodes else node, item) for index, item in enumerate(value.items)]
 
 
-def _watch(frame: Frame, node: ast.expr, name: str, operands: list[NodeValue], named: Named, *, method: bool) -> None:
+def _watch(
+    frame: Frame, node: ast.expr, name: str, operands: list[NodeValue], named: NamedValues, *, method: bool
+) -> None:
     watched = name in WATCHED or name in WITHOUT_KERNELS
     if not isinstance(node, ast.Call) or not watched:
         return
@@ -160,7 +162,7 @@ def _watch(frame: Frame, node: ast.expr, name: str, operands: list[NodeValue], n
     )
 
 
-def _is_scalar(known: Operation, operands: list[NodeValue], named: Named) -> bool:
+def _is_scalar(known: TorchOperation, operands: list[NodeValue], named: NamedValues) -> bool:
     if known.zero_dim == "always":
         return True
     if known.result == "factory" and operands and isinstance(operands[0][0], ast.Tuple | ast.List):
@@ -173,7 +175,12 @@ def _is_scalar(known: Operation, operands: list[NodeValue], named: Named) -> boo
 
 
 def _result(
-    frame: Frame, node: ast.expr, known: Operation, operands: list[NodeValue], taking: list[NodeValue], named: Named
+    frame: Frame,
+    node: ast.expr,
+    known: TorchOperation,
+    operands: list[NodeValue],
+    taking: list[NodeValue],
+    named: NamedValues,
 ) -> Value:
     rule = known.result
     given = given_atoms(frame, named)
@@ -209,7 +216,7 @@ def promoted_operands(frame: Frame, operands: list[NodeValue], node: ast.expr) -
 
 
 def _special_result(
-    frame: Frame, node: ast.expr, rule: str, operands: list[NodeValue], named: Named, first: Value
+    frame: Frame, node: ast.expr, rule: str, operands: list[NodeValue], named: NamedValues, first: Value
 ) -> Value:
     if rule == "to":
         return moved(frame, node, operands, named)
@@ -233,10 +240,10 @@ def _special_result(
 def _like_first(
     frame: Frame,
     node: ast.expr,
-    known: Operation,
+    known: TorchOperation,
     first: Value,
     operands: list[NodeValue],
-    named: Named,
+    named: NamedValues,
     *,
     scalar: bool,
 ) -> Value:
@@ -252,7 +259,7 @@ def _like_first(
     if rule == "first-float" and integral:
         alone = all(atom.dtype == INT64 for atom in value.atoms) and not frame.analysis.changes_default_dtype
         text = f"{known.name}(...) of integers makes float32"
-        made = (default_atom(frame, node, text, Made.CAST),) if alone else ()
+        made = (default_atom(frame, node, text, MadeHow.CAST),) if alone else ()
         return Value(Kind.TENSOR, made, scalar=scalar or first.scalar)
     value = as_floating(value) if rule in ("first-float", "softmax-like") else value
     return replace(value, scalar=True) if scalar or first.scalar else value
@@ -267,13 +274,13 @@ def _cast_to(frame: Frame, node: ast.expr, first: Value, dtype: Dtype) -> Value:
     if dtype.name == "bool":
         return BOOL_TENSOR
     source = frame.source(node, f"{ast.unparse(node)[:60]} casts to {dtype.name}")
-    return Value(Kind.TENSOR, (Atom(dtype, made=Made.CAST, source=source),), scalar=first.scalar)
+    return Value(Kind.TENSOR, (Atom(dtype, made=MadeHow.CAST, source=source),), scalar=first.scalar)
 
 
 def _born(
     frame: Frame,
     node: ast.expr,
-    known: Operation,
+    known: TorchOperation,
     operands: list[NodeValue],
     given: tuple[Atom, ...] | None,
     *,
@@ -294,7 +301,7 @@ def _born(
     if frame.analysis.changes_default_dtype:
         return Value(Kind.TENSOR)
     text = f"{known.name}(...) without dtype makes float32"
-    return Value(Kind.TENSOR, (default_atom(frame, node, text, Made.FACTORY),), scalar=scalar)
+    return Value(Kind.TENSOR, (default_atom(frame, node, text, MadeHow.FACTORY),), scalar=scalar)
 
 
 def has_size(node: ast.expr) -> bool:
@@ -302,7 +309,7 @@ def has_size(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and (len(node.args) > 2 or any(item.arg == "size" for item in node.keywords))
 
 
-def _floats_given(known: Operation, operands: list[NodeValue]) -> bool:
+def _floats_given(known: TorchOperation, operands: list[NodeValue]) -> bool:
     """Whether what is handed to ``tensor``, ``full``, ``arange`` holds a float literal, and so makes float32."""
     chosen = operands[1:2] if known.name == "full" else operands
     for item, _ in chosen:

@@ -20,7 +20,7 @@ from .lattice import (
     UNKNOWN_VALUE,
     Atom,
     Kind,
-    Made,
+    MadeHow,
     Mixture,
     Role,
     Value,
@@ -70,7 +70,7 @@ def _promoted(first: tuple[Atom, ...], second: tuple[Atom, ...], path: str, node
 def promoted_atom(one: Atom, other: Atom, path: str, node: ast.expr) -> Atom | None:
     """What two atoms promote to; None when it cannot be told."""
     if one == other:
-        first, second = (other, one) if one.made is Made.LAYER else (one, other)
+        first, second = (other, one) if one.made is MadeHow.LAYER else (one, other)
         return first if first.mixture is not None else second if second.mixture is not None else first
     if one.dtype is not None and other.dtype is not None:
         return _promoted_concrete(one, other, path, node)
@@ -105,7 +105,7 @@ def _promoted_concrete(one: Atom, other: Atom, path: str, node: ast.expr) -> Ato
     ranks = [order.index(item.dtype) if item.dtype in order else 1 for item in (one, other)]
     wider, narrower = (one, other) if ranks[0] >= ranks[1] else (other, one)
     if {one.dtype, other.dtype} == {FP16, BF16}:
-        return Atom(FP32, made=Made.MIXED_HALVES, source=one.source, mixture=Mixture(path, node, other))
+        return Atom(FP32, made=MadeHow.MIXED_HALVES, source=one.source, mixture=Mixture(path, node, other))
     if wider.dtype == FP32 and narrower.dtype in HALVES:
         return replace(wider, mixture=wider.mixture or Mixture(path, node, narrower))
     return wider
@@ -113,4 +113,6 @@ def _promoted_concrete(one: Atom, other: Atom, path: str, node: ast.expr) -> Ato
 
 def of_weights_only(value: Value) -> Value:
     """The same value, where autocast, if it is open, does not give it the low precision."""
-    return value.with_atoms(replace(atom, made=Made.PLAIN) if atom.made is Made.LAYER else atom for atom in value.atoms)
+    return value.with_atoms(
+        replace(atom, made=MadeHow.PLAIN) if atom.made is MadeHow.LAYER else atom for atom in value.atoms
+    )

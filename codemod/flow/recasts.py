@@ -21,8 +21,8 @@ from ..source.slim_nodes import ORIGINAL
 from ..torch.api import SAME_MODULE, WALKS
 from ..torch.dtypes import FP32, HALVES
 from .classes import ProjectClass, attribute_value
-from .frame import Autocasting, Frame, Record, place_of
-from .lattice import OF_PART, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
+from .frame import Autocasting, FlowRecord, Frame, place_of
+from .lattice import OF_PART, UNKNOWN_VALUE, Atom, Kind, MadeHow, Role, Value
 from .left_out import defaults_of
 from .recast_parts import Recast
 
@@ -51,7 +51,7 @@ def recast(frame: Frame, node: ast.expr, cast: ast.Call, atoms: tuple[Atom, ...]
         return atoms
     text = f"{ast.unparse(node)} is cast to float32, after its model"
     symbol = f"{OF_PART}{frame.module.document.path}:{cast.lineno}:{cast.col_offset}"
-    atom = Atom(FP32, symbol, made=Made.CAST, source=frame.source(cast, text))
+    atom = Atom(FP32, symbol, made=MadeHow.CAST, source=frame.source(cast, text))
     frame.put(root, replace(value, recast=(*others, Recast(path, atom, whole))))
     return (atom,)
 
@@ -199,7 +199,7 @@ def walked(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
         recast(frame, part, cast, (Atom(FP32),))
     elif place is not None:
         source = frame.source(cast, "all parameters are cast to float32")
-        frame.put(place, replace(value, atoms=(Atom(FP32, made=Made.CAST, source=source),), recast=()))
+        frame.put(place, replace(value, atoms=(Atom(FP32, made=MadeHow.CAST, source=source),), recast=()))
 
 
 def _changes_what_it_walks(node: ast.For | ast.AsyncFor) -> bool:
@@ -227,8 +227,8 @@ class PartsRun:
     models: Mapping[ast.Call, Value] = {}
 
     @property
-    def record(self) -> Record:
-        return Record()
+    def record(self) -> FlowRecord:
+        return FlowRecord()
 
     def applied(
         self, frame: Frame, node: ast.Call, target: FunctionTarget, given: dict[str, Value], receiver: Value | None
@@ -236,7 +236,7 @@ class PartsRun:
         done = applied_with_parts(frame, node, target, given, receiver)
         return done.returned if done is not None else UNKNOWN_VALUE
 
-    def recording(self, record: Record) -> AbstractContextManager[None]:
+    def recording(self, record: FlowRecord) -> AbstractContextManager[None]:
         return nullcontext()
 
 

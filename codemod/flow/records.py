@@ -11,7 +11,7 @@ from ..python.functions import lineage
 from ..python.names import Scope, attribute_chain, last_name
 from ..source.project import Project
 from ..torch.tables.libraries import is_output_class
-from .call_dtypes import Named
+from .call_dtypes import NamedValues
 from .classes import ProjectClass
 from .frame import Frame, place_of
 from .lattice import FIRST, UNKNOWN_VALUE, Kind, Value
@@ -111,7 +111,7 @@ def record_method(frame: Frame, node: ast.Call, receiver: Value, name: str, posi
     return UNKNOWN_VALUE
 
 
-def object_of(node: ast.Call, qualified: str | None, named: Named) -> Value | None:
+def object_of(node: ast.Call, qualified: str | None, named: NamedValues) -> Value | None:
     """``BaseModelOutput(last_hidden_state=x)`` of a library, ``SimpleNamespace(x=x)``, ``dict(x=x)``."""
     if qualified == "collections.defaultdict":
         return LISTS if node.args and ast.unparse(node.args[0]) == "list" else None
@@ -124,7 +124,7 @@ def object_of(node: ast.Call, qualified: str | None, named: Named) -> Value | No
 
 
 def fields_of_class(
-    frame: Frame, found: ProjectClass, node: ast.Call, positional: list[NodeValue], named: Named
+    frame: Frame, found: ProjectClass, node: ast.Call, positional: list[NodeValue], named: NamedValues
 ) -> Value | None:
     """An object of a dataclass or named tuple of the project: what it was called with, by the names of its fields."""
     names = _field_names(frame.project, found)

@@ -15,7 +15,7 @@ from ..torch.tables.libraries import MODEL_WORDS, OUTPUT_ATTRIBUTES
 from .classes import ProjectClass
 from .facts import module_of
 from .frame import Autocasting, Frame
-from .lattice import UNKNOWN_VALUE, Atom, Kind, Role, Source, Value, as_floating
+from .lattice import UNKNOWN_VALUE, Atom, DtypeSource, Kind, Role, Value, as_floating
 
 BY_WEIGHTS = "result of the weights of"
 """How the symbol of a result begins that 16-bit weights gave, not autocast."""
@@ -35,7 +35,7 @@ def result_of(frame: Frame, node: ast.Call) -> Value:
     if may_be_prepared(frame.project, frame.module, called):
         return UNKNOWN_VALUE
     text = ast.unparse(called)
-    source = Source(frame.module.document.path, node, f"{text} computes it in this region", frame.autocast.region)
+    source = DtypeSource(frame.module.document.path, node, f"{text} computes it in this region", frame.autocast.region)
     atom = Atom(
         symbol=f"result of {text}", role=Role.RESULT, can_be_half=False, source=source, expression=called,
         candidates=region_dtypes(frame),
@@ -62,7 +62,7 @@ def of_16_bit_weights(frame: Frame, node: ast.Call, module: Value, known: Value)
     if frame.autocast.state is Autocasting.ON or may_end_wide(frame.project, detail):
         return known
     text, before = ast.unparse(node.func), module.atoms[0].source
-    source = Source(frame.module.document.path, node, f"{text} computes it with these weights", before)
+    source = DtypeSource(frame.module.document.path, node, f"{text} computes it with these weights", before)
     atom = Atom(
         symbol=f"{BY_WEIGHTS} {text}", role=Role.RESULT, can_be_half=False, source=source, expression=node.func,
         candidates=frozenset(item for item in dtypes if item is not None),

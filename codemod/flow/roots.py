@@ -24,7 +24,7 @@ from .attributes import is_float32_table
 from .bases import is_super
 from .elements import holds_data
 from .facts import module_of
-from .lattice import Kind, Made, Value
+from .lattice import Kind, MadeHow, Value
 from .stored import stored_mask
 
 MAKERS = (
@@ -232,7 +232,7 @@ def _gives_at(project: Project, asked: tuple[str, FunctionTarget, int]) -> bool:
     _, target, hops = asked
     if target.module.addresses[target.node] not in project.fact(_given_at, target.module.path, str(hops)):
         return False
-    makers = (Made.FACTORY, Made.CAST, Made.MODULE)
+    makers = (MadeHow.FACTORY, MadeHow.CAST, MadeHow.MODULE)
     given = flow_of(project).function(target.module, target.node).returned
     return holds_data(given) or any(atom.dtype == FP32 and atom.made in makers for atom in given.atoms)
 
@@ -254,5 +254,5 @@ def _readers(analysis: FlowAnalysis, module: ModuleNames, found: set[Holder]) ->
 def _is_made_wide(value: Value) -> bool:
     """A tensor that was made in float32, or a list that holds one."""
     if value.kind is Kind.TENSOR:
-        return any(atom.dtype == FP32 and atom.made in (Made.FACTORY, Made.CAST) for atom in value.atoms)
+        return any(atom.dtype == FP32 and atom.made in (MadeHow.FACTORY, MadeHow.CAST) for atom in value.atoms)
     return any(_is_made_wide(item) for item in value.items or ())

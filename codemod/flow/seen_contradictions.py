@@ -11,7 +11,7 @@ from ..torch.dtypes import HALVES
 from .analysis import flow_of
 from .encounters import all_meetings
 from .frame import Autocasting, AutocastState, Meeting
-from .lattice import FLOATING, Atom, Kind, Made
+from .lattice import FLOATING, Atom, Kind, MadeHow
 
 LOOKED_AT = AutocastState(Autocasting.MAYBE)
 
@@ -35,12 +35,12 @@ def contradictions(project: Project) -> tuple[str, ...]:
 
 def _of_operand(project: Project, seen: Seen, module: ModuleNames, node: ast.expr, atom: Atom) -> str:
     saw = seen.dtypes_of(module, node)
-    if not saw or atom.dtype not in FLOATING or atom.made is Made.AUTOCAST:
+    if not saw or atom.dtype not in FLOATING or atom.made is MadeHow.AUTOCAST:
         return ""
     value = flow_of(project).value_at(module, node, LOOKED_AT)
     atoms = value.atoms if value.kind is Kind.TENSOR else ()
     dtypes = {each.dtype.name if each.dtype is not None else "" for each in atoms}
-    if not dtypes or "" in dtypes or dtypes & {*saw} or any(each.made is Made.AUTOCAST for each in atoms):
+    if not dtypes or "" in dtypes or dtypes & {*saw} or any(each.made is MadeHow.AUTOCAST for each in atoms):
         return ""
     if not any(name == each.name for name in saw for each in (*FLOATING, *HALVES)):
         return ""

@@ -19,10 +19,10 @@ from ..torch.tables.layers import LAYERS
 from ..torch.tables.operations import operation
 from .analysis import flow_of
 from .classes import TorchLayer
-from .frame import OUTSIDE, Autocasting, Frame, Meeting, Operand, Record
-from .lattice import Atom, Kind, Made, Source, Value
+from .frame import OUTSIDE, Autocasting, FlowRecord, Frame, Meeting, Operand
+from .lattice import Atom, DtypeSource, Kind, MadeHow, Value
 from .meetings import METHODS, dtype_of, weights_dtype
-from .seen_operands import Pair, Taken, operation_at, pairs_of
+from .seen_operands import OperandPair, TakenOperand, operation_at, pairs_of
 
 if TYPE_CHECKING:
     from ..observed.observation import Birth, Failure, SeenOperand
@@ -72,7 +72,9 @@ def _expressions(_: Project, module: ModuleNames) -> dict[Span, ast.expr]:
     return expressions_of(module)
 
 
-def _meeting(project: Project, module: ModuleNames, node: ast.expr, failure: Failure, pair: Pair) -> Meeting | None:
+def _meeting(
+    project: Project, module: ModuleNames, node: ast.expr, failure: Failure, pair: OperandPair
+) -> Meeting | None:
     known = operation_at(module, node, failure)
     frame = _frame(project, module, node)
     applied = _applied(frame, node, failure) if known is None and isinstance(node, ast.Call) else None
@@ -84,7 +86,7 @@ def _meeting(project: Project, module: ModuleNames, node: ast.expr, failure: Fai
     meant = pair.meant.node if pair.meant is not None else node.func if isinstance(node, ast.Call) else node
     state = Autocasting.ON if failure.autocast else Autocasting.OFF
     odd = Operand(pair.odd.node, _atom(project, pair.odd, is_module=name == "module"))
-    other = Operand(meant, Atom(Dtype(pair.dtype), made=Made.PLAIN))
+    other = Operand(meant, Atom(Dtype(pair.dtype), made=MadeHow.PLAIN))
     return Meeting(
         module,
         node,
@@ -105,7 +107,7 @@ def _meeting(project: Project, module: ModuleNames, node: ast.expr, failure: Fai
 def _frame(project: Project, module: ModuleNames, node: ast.expr) -> Frame:
     holder = module.scope_of(node).function.node
     function = holder if isinstance(holder, FunctionNode) else None
-    return Frame(flow_of(project), module, function, Record(), OUTSIDE)
+    return Frame(flow_of(project), module, function, FlowRecord(), OUTSIDE)
 
 
 def _applied(frame: Frame, node: ast.Call, failure: Failure) -> Value | None:
@@ -163,21 +165,21 @@ def _weights_text(frame: Frame, node: ast.expr, applied: Value | None) -> str:
 # --- where the operand came from --------------------------------------------------------------------------------------
 
 
-def _atom(project: Project, taken: Taken, *, is_module: bool) -> Atom:
+def _atom(project: Project, taken: TakenOperand, *, is_module: bool) -> Atom:
     source = _source(project, taken.operand) if taken.operand is not None else None
-    made = _made(_first(source)) if source is not None else Made.PLAIN
-    if made is Made.PLAIN and not is_module:
-        made = Made.CAST
+    made = _made(_first(source)) if source is not None else MadeHow.PLAIN
+    if made is MadeHow.PLAIN and not is_module:
+        made = MadeHow.CAST
     return Atom(Dtype(taken.dtype), made=made, source=source)
 
 
-def _source(project: Project, operand: SeenOperand) -> Source | None:
-    source: Source | None = None
+def _source(project: Project, operand: SeenOperand) -> DtypeSource | None:
+    source: DtypeSource | None = None
     for birth in operand.born:
         node = _born_at(project, birth)
         if node is not None:
             text = birth.message or f"the rehearsal saw {operand.dtype} come from here"
-            source = Source(birth.path, node, text, source)
+            source = DtypeSource(birth.path, node, text, source)
     return source
 
 
@@ -196,20 +198,20 @@ def _begins(span: Span, birth: Birth) -> bool:
     return (span.row, span.column) == (birth.row, birth.column)
 
 
-def _first(source: Source) -> Source:
+def _first(source: DtypeSource) -> DtypeSource:
     while source.before is not None:
         source = source.before
     return source
 
 
-def _made(source: Source) -> Made:
+def _made(source: DtypeSource) -> MadeHow:
     """How the tensor came by its dtype, as the place says where it was born."""
     node = source.node
     if not isinstance(node, ast.Call):
-        return Made.PLAIN
+        return MadeHow.PLAIN
     name = last_name(node.func)
     if name in MADE_FLOAT32 or name == "to":
-        return Made.CAST
+        return MadeHow.CAST
     known = operation(f"torch.{name}")
     makes = known is not None and known.result in ("factory", "arguments", "data")
-    return Made.FACTORY if makes and not any(item.arg == "dtype" for item in node.keywords) else Made.PLAIN
+    return MadeHow.FACTORY if makes and not any(item.arg == "dtype" for item in node.keywords) else MadeHow.PLAIN

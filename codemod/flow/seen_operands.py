@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..python.names import ModuleNames
 from ..python.seen import Seen
-from ..torch.tables.operations import Operation, operation
+from ..torch.tables.operations import TorchOperation, operation
 
 if TYPE_CHECKING:
     from ..observed.observation import Failure, SeenOperand
@@ -19,7 +19,7 @@ FLOATING = ("float16", "bfloat16", "float32", "float64")
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenOperand:
     """An expression that brings a floating tensor into a call."""
 
     node: ast.expr
@@ -28,16 +28,16 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class OperandPair:
     """The operand that is to be cast, and what it meets: another expression, or the weights of what is called."""
 
-    odd: Taken
-    meant: Taken | None
+    odd: TakenOperand
+    meant: TakenOperand | None
     dtype: str
     """The dtype of what it meets."""
 
 
-def pairs_of(seen: Seen, module: ModuleNames, node: ast.expr, failure: Failure) -> list[Pair]:
+def pairs_of(seen: Seen, module: ModuleNames, node: ast.expr, failure: Failure) -> list[OperandPair]:
     """The operands to cast, each with what it meets; none where it is not known which they are."""
     involved = [each.dtype for each in failure.operands if each.dtype in FLOATING]
     taken = [each for each in _taken(seen, module, node, failure) if each.dtype in (involved or FLOATING)]
@@ -49,10 +49,10 @@ def pairs_of(seen: Seen, module: ModuleNames, node: ast.expr, failure: Failure) 
     others = [dtype for dtype in dict.fromkeys(involved) if dtype not in dtypes]
     if not taken or len(others) != 1 or not isinstance(node, ast.Call):
         return []
-    return [Pair(each, None, others[0]) for each in {ast.unparse(item.node): item for item in taken}.values()]
+    return [OperandPair(each, None, others[0]) for each in {ast.unparse(item.node): item for item in taken}.values()]
 
 
-def operation_at(module: ModuleNames, node: ast.expr, failure: Failure) -> Operation | None:
+def operation_at(module: ModuleNames, node: ast.expr, failure: Failure) -> TorchOperation | None:
     """The operation of torch that an expression certainly is; None for modules and other functions."""
     if failure.module_class:
         return None
@@ -67,7 +67,7 @@ def operation_at(module: ModuleNames, node: ast.expr, failure: Failure) -> Opera
     return operation(f"torch.Tensor.{name}")
 
 
-def _taken(seen: Seen, module: ModuleNames, node: ast.expr, failure: Failure) -> list[Taken]:
+def _taken(seen: Seen, module: ModuleNames, node: ast.expr, failure: Failure) -> list[TakenOperand]:
     by_name = {name: each for each in failure.operands for name in each.names}
     found = []
     for item in _expressions(module, node):
@@ -75,11 +75,11 @@ def _taken(seen: Seen, module: ModuleNames, node: ast.expr, failure: Failure) ->
         dtypes = seen.dtypes_of(module, item)
         dtype = operand.dtype if operand is not None else dtypes[0] if len(dtypes) == 1 else ""
         if dtype in FLOATING:
-            found.append(Taken(item, dtype, operand or _operand_of(failure, dtype)))
+            found.append(TakenOperand(item, dtype, operand or _operand_of(failure, dtype)))
     return found or _only_argument(module, node, failure)
 
 
-def _only_argument(module: ModuleNames, node: ast.expr, failure: Failure) -> list[Taken]:
+def _only_argument(module: ModuleNames, node: ast.expr, failure: Failure) -> list[TakenOperand]:
     """The one argument of a module is the one tensor that it does not own."""
     given = [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else []
     given = [each for each in given if not isinstance(each, ast.Constant | ast.Starred | ast.List | ast.Tuple)]
@@ -87,7 +87,7 @@ def _only_argument(module: ModuleNames, node: ast.expr, failure: Failure) -> lis
     owned = any(each.is_owned for each in failure.operands)
     if len(given) != 1 or len(free) != 1 or not owned or operation_at(module, node, failure) is not None:
         return []
-    return [Taken(given[0], free[0].dtype, free[0])]
+    return [TakenOperand(given[0], free[0].dtype, free[0])]
 
 
 def _operand_of(failure: Failure, dtype: str) -> SeenOperand | None:
@@ -116,19 +116,19 @@ def _writes(module: ModuleNames, node: ast.expr, failure: Failure) -> bool:
     return known is not None and known.mix == "raises-destination"
 
 
-def _written(module: ModuleNames, node: ast.expr, taken: Sequence[Taken]) -> list[Pair]:
+def _written(module: ModuleNames, node: ast.expr, taken: Sequence[TakenOperand]) -> list[OperandPair]:
     """What is written is cast to the dtype of what it is written into, which stays."""
     first = next(_expressions(module, node), None)
     destination = next((each for each in taken if each.node is first), None)
     if destination is None:
         return []
     others = [each for each in taken if each.dtype != destination.dtype]
-    return [Pair(each, destination, destination.dtype) for each in others]
+    return [OperandPair(each, destination, destination.dtype) for each in others]
 
 
-def _among(taken: Sequence[Taken]) -> list[Pair]:
+def _among(taken: Sequence[TakenOperand]) -> list[OperandPair]:
     """The widest ones are cast to the dtype of the others."""
     ordered = sorted({each.dtype for each in taken}, key=FLOATING.index)
     meant = [each for each in taken if each.dtype == ordered[0]]
     said = next((each for each in meant if isinstance(each.node, ast.Name | ast.Attribute)), meant[0])
-    return [Pair(each, said, said.dtype) for each in taken if each.dtype != said.dtype]
+    return [OperandPair(each, said, said.dtype) for each in taken if each.dtype != said.dtype]

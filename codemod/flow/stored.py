@@ -12,7 +12,7 @@ from ..source.facts import memo
 from ..source.project import Project
 from ..torch.tables.libraries import ITEM_WRITERS, TO_TENSOR
 from ..torch.tables.operations import keeps_dtype
-from .lattice import Source
+from .lattice import DtypeSource
 
 CONSTANT = ("zeros", "ones")
 """Factories of masks that say the same everywhere."""
@@ -21,7 +21,7 @@ MAX_STEPS = 6
 
 
 @memo
-def stored_mask(project: Project, key: str) -> Source | None:
+def stored_mask(project: Project, key: str) -> DtypeSource | None:
     """Where the item ``key`` is made: a comparison that is cast to float32, zeros or ones, an image's ``ToTensor``.
 
     Or a module of a library's data pipeline, that writes it or the item whose dtype it has.
@@ -30,7 +30,7 @@ def stored_mask(project: Project, key: str) -> Source | None:
         makers = [_maker(module, value) for value in project.memo(_stored, module).get(key, [])]
         for maker in (*makers, _written(module, key)):
             if maker is not None:
-                return Source(module.path, maker, f"{key} is made in float32 here, whatever the model computes in")
+                return DtypeSource(module.path, maker, f"{key} is made in float32 here, whatever the model computes in")
     return None
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..python.functions import FunctionTarget
 from ..torch.dtypes import HALVES
 from .frame import Frame
-from .lattice import Atom, Made, Role, Value
+from .lattice import Atom, MadeHow, Role, Value
 
 
 def substituted(
@@ -37,9 +37,9 @@ def _replaced(atom: Atom, bindings: dict[str, tuple[Atom, ...]]) -> tuple[Atom, 
         mixture = replace(atom.mixture, meant=kept) if kept is not None else None
         return (replace(atom, mixture=mixture),)
     if atom.symbol in bindings:
-        made_by_layer = atom.made is Made.LAYER
+        made_by_layer = atom.made is MadeHow.LAYER
         return tuple(
-            replace(item, made=Made.LAYER) if made_by_layer and item.role is Role.WEIGHTS else item
+            replace(item, made=MadeHow.LAYER) if made_by_layer and item.role is Role.WEIGHTS else item
             for item in bindings[atom.symbol]
         )
     if atom.role is Role.PARAMETER or (atom.role is Role.EXPRESSION):

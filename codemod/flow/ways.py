@@ -27,7 +27,7 @@ MAX_WAYS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Way:
+class CallWay:
     """One call that leads into a function."""
 
     names: dict[str, Value]
@@ -38,12 +38,12 @@ class Way:
     """The calls that lead here, the outermost first."""
 
 
-def ways_into(project: Project, module: ModuleNames, function: FunctionNode) -> tuple[Way, ...]:
+def ways_into(project: Project, module: ModuleNames, function: FunctionNode) -> tuple[CallWay, ...]:
     """The ways into a function on which more is known than the function itself tells; tests left out."""
     return project.memo(_ways, (module, function, 0))
 
 
-def in_way(project: Project, module: ModuleNames, function: FunctionNode, way: Way) -> Interpretation:
+def in_way(project: Project, module: ModuleNames, function: FunctionNode, way: CallWay) -> Interpretation:
     """What the function does when it is entered so."""
     return flow_of(project).with_names(module, function, way.names, way.state)
 
@@ -56,12 +56,12 @@ def are_all_ways(project: Project, module: ModuleNames, function: FunctionNode) 
     return born and callers_of(project, module, function).complete
 
 
-def _ways(project: Project, asked: tuple[ModuleNames, FunctionNode, int]) -> tuple[Way, ...]:
+def _ways(project: Project, asked: tuple[ModuleNames, FunctionNode, int]) -> tuple[CallWay, ...]:
     module, function, hops = asked
     if hops >= MAX_HOPS:
         return ()
     held = _held_by_self(project, module, function)
-    found: list[Way] = []
+    found: list[CallWay] = []
     count = 0
     for site, call in sites_of(project, module, function):
         if is_test(site.document.path):
@@ -71,7 +71,7 @@ def _ways(project: Project, asked: tuple[ModuleNames, FunctionNode, int]) -> tup
             break
         found += _through(project, (module, function), (site, call), held, hops)
     if not found and held:
-        found = [Way(held, None, ())]
+        found = [CallWay(held, None, ())]
     return tuple(found[:MAX_WAYS])
 
 
@@ -81,7 +81,7 @@ def _through(
     site: tuple[ModuleNames, ast.Call],
     held: dict[str, Value],
     hops: int,
-) -> Iterator[Way]:
+) -> Iterator[CallWay]:
     """The ways that one call gives: as its own function tells, or as that one is entered in turn."""
     analysis, (module, call) = flow_of(project), site
     place = Place(module.document.path, module.document.span(call), f"{entered[1].name} is called here")
@@ -111,13 +111,13 @@ def _of_call(
     call: ast.Call,
     held: dict[str, Value],
     places: tuple[Place, ...],
-) -> Way:
+) -> CallWay:
     module, function = entered
     target = FunctionTarget(module, function, bound=module.scopes[function].enclosing_class is not None)
     given = {name: done.record.values.get(item) for name, item in target.arguments(call).items()}
     names = {name: told(value) for name, value in given.items() if value is not None and _is_worth(value)}
     state = done.record.states.get(call)
-    return Way(held | names, state, places)
+    return CallWay(held | names, state, places)
 
 
 def _is_worth(value: Value) -> bool:

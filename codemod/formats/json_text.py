@@ -9,7 +9,7 @@ from ..model import EditRefused, ReplaceText
 from .delimited import Members, skip_blank
 from .lines import row_of
 from .nesting import Dialect, read_value
-from .text import ConfigText, ConfigUnreadable, Entry, Scalar
+from .text import ConfigText, ConfigUnreadable, Scalar, TextEntry
 from .tree import Node, TreeText, replacing, unchanged_unless_scalar
 
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -46,20 +46,20 @@ class JsonText(TreeText):
         super().__init__(text, nodes)
         self._root = root
 
-    def set(self, entry: Entry, value: Scalar) -> ReplaceText:
+    def set(self, entry: TextEntry, value: Scalar) -> ReplaceText:
         """Write ``value`` over the present one."""
         node = self._node(entry)
         unchanged_unless_scalar(node)
         return replacing(node, spell(value))
 
-    def remove(self, entry: Entry, *, with_value: bool = True) -> ReplaceText:
+    def remove(self, entry: TextEntry, *, with_value: bool = True) -> ReplaceText:
         """Remove the member with its comma."""
         node = self._node(entry)
         if node.parent is None:
             raise EditRefused("the whole document cannot be removed")
         return members(self._text, node.parent, "//").remove(node.parent.children.index(node))
 
-    def insert(self, section: Entry | None, key: str, value: Scalar) -> ReplaceText:
+    def insert(self, section: TextEntry | None, key: str, value: Scalar) -> ReplaceText:
         """Add a member after the last one of ``section``."""
         box = self._root if section is None else self._node(section)
         if box.container != "mapping":

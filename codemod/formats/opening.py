@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ..model import EditRefused, ReplaceText
 from .placeholders import open_with_holes
-from .text import ConfigText, ConfigUnreadable, Entry, Heredoc, Overlaid
+from .text import ConfigText, ConfigUnreadable, Heredoc, Overlaid, TextEntry
 
 
 def open_config(text: str, kind: str) -> ConfigText:
@@ -110,7 +110,7 @@ class _Within(Overlaid):
         return ReplaceText(start, end, made.text)
 
 
-def _moved(entry: Entry, by: int) -> Entry:
+def _moved(entry: TextEntry, by: int) -> TextEntry:
     return replace(
         entry,
         start=entry.start + by,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..model import EditRefused, ReplaceText
-from .text import ConfigText, Entry, Overlaid
+from .text import ConfigText, Overlaid, TextEntry
 
 _HOLE = re.compile(
     r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
@@ -44,7 +44,7 @@ class _WithHoles(Overlaid):
         self._chooses = chooses
         self.entries = tuple(self._seen(text, entry) for entry in inner.entries)
 
-    def _seen(self, text: str, entry: Entry) -> Entry:
+    def _seen(self, text: str, entry: TextEntry) -> TextEntry:
         if entry.container or not (self._chooses or self._touches(entry.start, entry.end)):
             return entry
         return replace(entry, value=None, raw=text[entry.start : entry.end], style="template")

@@ -10,10 +10,10 @@ from itertools import accumulate
 
 from .lines import line_start
 from .shell_found import Found, Where
-from .shell_functions import Functions
-from .shell_launchers import SILENT, Roles, find_roles, is_argument_list, is_launcher
+from .shell_functions import ShellFunctions
+from .shell_launchers import SILENT, WordRoles, find_roles, is_argument_list, is_launcher
 from .shell_statements import Command, leaves_hole, split, without_reserved, written_to
-from .shell_variables import PLAIN, REFERENCE, Use, Variables
+from .shell_variables import PLAIN, REFERENCE, Variables, VariableUse
 from .shell_words import ASSIGNMENT, Tokenizer, Unclosed, Word, without_marks
 from .text import CommandLine, Heredoc
 
@@ -38,7 +38,7 @@ class CommandReader:
     heredocs: list[Heredoc] = field(default_factory=list)
     commands: list[CommandLine] = field(default_factory=list)
     _variables: Variables = field(default_factory=Variables)
-    _functions: Functions = field(default_factory=Functions)
+    _functions: ShellFunctions = field(default_factory=ShellFunctions)
     _starts: dict[int, list[int]] = field(default_factory=dict)
     """A command line that a variable holds, or a function -> the command lines that it is started with."""
 
@@ -202,9 +202,9 @@ class CommandReader:
             for name in _NAMED_REFERENCE.findall(self.text, word.start, word.end) if "$" in word.value else ():
                 if not self._variables.is_used_within(name, word.start, word.end):
                     told = (command, owner) if command else (place.inside, "variable")
-                    self._variables.used(name, Use(word.start, *told, roles.number))
+                    self._variables.used(name, VariableUse(word.start, *told, roles.number))
 
-    def _roles(self, words: list[Word], *, is_command: bool) -> Roles:
+    def _roles(self, words: list[Word], *, is_command: bool) -> WordRoles:
         """Who owns the words, with the words that variables hold in their places."""
         filled = [list(self._variables.filled([word.value])) for word in words]
         filled[:1] = [list(self._filled_in([word.value])) for word in words[:1]]
@@ -214,7 +214,7 @@ class CommandReader:
         launchers = tuple((bisect_right(ends, at), name) for at, name in roles.launchers)
         return replace(roles, script=script, launchers=launchers)
 
-    def _numbered(self, words: list[Word], roles: Roles, place: Where) -> Roles:
+    def _numbered(self, words: list[Word], roles: WordRoles, place: Where) -> WordRoles:
         """Note the command line, unless the words are only arguments of one."""
         if not words or (roles.script is None and not roles.launchers):
             return roles
@@ -229,7 +229,7 @@ class CommandReader:
                 self._starts.setdefault(held.call, []).append(number)
         if place.inside:
             told = (script, "script") if script or not roles.launchers else (roles.launchers[-1][1], "launcher")
-            self._variables.hold(place.inside, Use(start, *told, number))
+            self._variables.hold(place.inside, VariableUse(start, *told, number))
         return replace(roles, number=number)
 
     def _filled_in(self, words: Sequence[str]) -> Iterator[str]:
@@ -237,7 +237,7 @@ class CommandReader:
         body = self._functions.body(words)
         yield from self._variables.filled((*body.words, *words[1:]) if body is not None else words)
 
-    def _word(self, words: list[Word], index: int, roles: Roles, place: Where) -> int:
+    def _word(self, words: list[Word], index: int, roles: WordRoles, place: Where) -> int:
         """Read the word at ``index``; returns how many words behind it belong to it."""
         word = words[index]
         command, owner = roles.of(index)
@@ -259,7 +259,7 @@ class CommandReader:
             self.found.append(replace(found, kind="override", name=override[1], key_end=name_end, start=start, end=end))
         return 0
 
-    def _flag(self, found: Found, words: list[Word], index: int, roles: Roles, place: Where) -> int:
+    def _flag(self, found: Found, words: list[Word], index: int, roles: WordRoles, place: Where) -> int:
         inner_end = found.end
         if found.key_end < inner_end:
             start, end = without_marks(self.text, found.key_end + 1, inner_end)

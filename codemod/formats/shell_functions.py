@@ -11,7 +11,7 @@ _ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*](?::\d+)?\})")
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class FunctionBody:
     """What a function starts."""
 
     words: tuple[str, ...]
@@ -21,11 +21,11 @@ class Body:
 
 
 @dataclass(slots=True)
-class Functions:
+class ShellFunctions:
     """The functions that have been read so far, and the one whose body is being read."""
 
     _open: str = ""
-    _bodies: dict[str, Body] = field(default_factory=dict)
+    _bodies: dict[str, FunctionBody] = field(default_factory=dict)
 
     def enter(self, words: Sequence[str], after: str) -> bool:
         """Note where a body begins and ends, ``name() {``, ``function name {``, ``}``; whether this is a name alone."""
@@ -38,13 +38,13 @@ class Functions:
             self._open = ""
         return False
 
-    def note(self, words: Sequence[str], number: int) -> Body | None:
+    def note(self, words: Sequence[str], number: int) -> FunctionBody | None:
         """Note a command line of the text; gives what the function starts that it calls."""
         given = next((index for index, word in enumerate(words) if _ARGUMENTS.fullmatch(word)), None)
         if self._open and given is not None:
-            self._bodies.setdefault(self._open, Body(tuple(words[:given]), number))
+            self._bodies.setdefault(self._open, FunctionBody(tuple(words[:given]), number))
         return self.body(words)
 
-    def body(self, words: Sequence[str]) -> Body | None:
+    def body(self, words: Sequence[str]) -> FunctionBody | None:
         """What a command starts that calls a function."""
         return self._bodies.get(words[0]) if words and words[0] != self._open else None

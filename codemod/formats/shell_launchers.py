@@ -50,7 +50,7 @@ _PRINTING = frozenset({"echo", "printf", "which", "type", "alias"})
 
 
 @dataclass(frozen=True, slots=True)
-class Roles:
+class WordRoles:
     """Who owns the words of one command line."""
 
     script: int | None
@@ -85,10 +85,10 @@ def is_argument_list(raw: str) -> bool:
     return _ARGUMENT_LIST.match(raw) is not None
 
 
-def find_roles(words: list[str], *, is_command: bool) -> Roles:
+def find_roles(words: list[str], *, is_command: bool) -> WordRoles:
     """Find launchers and script among ``words``; ``is_command`` says that the first word is surely a program."""
     if not words:
-        return Roles(None, "", ())
+        return WordRoles(None, "", ())
     first = words[0]
     if ASSIGNMENT.match(first):  # of a variable that holds them before its launcher
         inner = find_roles(words[1:], is_command=is_command)
@@ -96,23 +96,23 @@ def find_roles(words: list[str], *, is_command: bool) -> Roles:
         return replace(inner, script=script, launchers=tuple((at + 1, name) for at, name in inner.launchers))
     if not is_launcher(first) and not first.startswith("$") and not (is_command and _is_function(words)):
         if _SCRIPT.fullmatch(first) or (is_command and not _FLAG.match(first)):
-            return Roles(0, first, ())
-        return Roles(None, "", ())
+            return WordRoles(0, first, ())
+        return WordRoles(None, "", ())
     launchers: list[tuple[int, str]] = [(0, _base(first))] if is_launcher(first) else []
     for index, word in enumerate(words[1:], 1):
         before = words[index - 1]
         if before in {"-m", "--module"} and not word.startswith("-"):
             if word not in _MODULES:
-                return Roles(index, word, tuple(launchers))
+                return WordRoles(index, word, tuple(launchers))
             launchers.append((index, _MODULES[word]))
         elif _SCRIPT.fullmatch(word) and not word.startswith("-") and before not in FILE_OF_LAUNCHER:
-            return Roles(index, word, tuple(launchers))
+            return WordRoles(index, word, tuple(launchers))
         elif is_launcher(word) and not _takes_value(before):
             launchers.append((index, _base(word)))
     if not launchers:
-        return Roles(None, "", ())
+        return WordRoles(None, "", ())
     script = _likely_script(words, launchers[-1][0])
-    return Roles(script, "" if script is None else words[script], tuple(launchers))
+    return WordRoles(script, "" if script is None else words[script], tuple(launchers))
 
 
 def _is_function(words: list[str]) -> bool:

@@ -15,7 +15,7 @@ from .shell_found import Found
 from .shell_lines import read_dockerfile, read_env, read_list, read_makefile, read_notebook
 from .shell_variables import PLAIN, REFERENCE
 from .shell_words import Unclosed, cooked
-from .text import CommandLine, ConfigText, ConfigUnreadable, Entry, Heredoc, Scalar
+from .text import CommandLine, ConfigText, ConfigUnreadable, Heredoc, Scalar, TextEntry
 
 _CONTINUED = re.compile(r"[ \t]*\\\r?\n?")
 _WORD_BEHIND = re.compile(r"(?:[ \t]|\\\r?\n)+[^-\s;&|)#<>\\]")
@@ -59,10 +59,10 @@ class ShellText:
         self.commands: tuple[CommandLine, ...] = ()
         self.entries = tuple(self._entry(index, item) for index, item in enumerate(self._found))
 
-    def find(self, *key: str | int) -> tuple[Entry, ...]:
+    def find(self, *key: str | int) -> tuple[TextEntry, ...]:
         return tuple(entry for entry in self.entries if entry.key == key)
 
-    def set(self, entry: Entry, value: Scalar) -> ReplaceText:
+    def set(self, entry: TextEntry, value: Scalar) -> ReplaceText:
         """Write ``value`` over the present one; a bare flag gets it as its next word."""
         found = self._found[entry.index]
         if entry.style == "block":
@@ -72,7 +72,7 @@ class ShellText:
             return self._set_bare(found, written)
         return ReplaceText(found.start, found.end, self._quoted(written, entry.style, found.quote))
 
-    def remove(self, entry: Entry, *, with_value: bool = True) -> ReplaceText:
+    def remove(self, entry: TextEntry, *, with_value: bool = True) -> ReplaceText:
         """Remove a flag with its value and one blank, or its whole line; an assignment with its line."""
         found = self._found[entry.index]
         if found.sole and found.statement_start >= 0:
@@ -86,7 +86,7 @@ class ShellText:
         end = found.item_end if with_value or not found.separate else found.key_end
         return self._remove_words(found.item_start, end)
 
-    def insert(self, section: Entry | None, key: str, value: Scalar) -> ReplaceText:
+    def insert(self, section: TextEntry | None, key: str, value: Scalar) -> ReplaceText:
         """A flag behind the flag ``section``, an override behind an override, or an assignment on the line below the
         assignment ``section``."""
         anchor = section if section is not None else self._last_assignment(key)
@@ -113,11 +113,11 @@ class ShellText:
         written = self._quoted(_as_text(value, None), style, "")
         return ReplaceText(end, end, f"{newline_of(self._text)}{lead}{key}{between}{written}")
 
-    def _entry(self, index: int, found: Found) -> Entry:
+    def _entry(self, index: int, found: Found) -> TextEntry:
         raw = self._text[found.start : found.end]
         bare = found.kind == "flag" and found.start == found.key_end
         value = None if bare else _json_text(raw) if found.layout == "exec" else cooked(raw)
-        return Entry(
+        return TextEntry(
             key=(found.name,),
             value=value,
             raw=raw,
@@ -245,7 +245,7 @@ class ShellText:
             return ReplaceText(continued.end(), continued.end(), f"{lead}{flag}{continued[0]}")
         return ReplaceText(found.item_end, found.item_end, f" {flag}")
 
-    def _last_assignment(self, key: str) -> Entry | None:
+    def _last_assignment(self, key: str) -> TextEntry | None:
         if key.startswith("-"):
             return None
         lonely = [
@@ -280,7 +280,7 @@ def _without_name(text: str, found: Found, assigned: Container[str]) -> Found:
     return replace(found, start=start, end=start + len(match[3]))
 
 
-def _as_text(value: Scalar, entry: Entry | None) -> str:
+def _as_text(value: Scalar, entry: TextEntry | None) -> str:
     if value is None:
         raise EditRefused("the shell has no null")
     if not isinstance(value, bool):

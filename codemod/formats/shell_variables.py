@@ -28,7 +28,7 @@ _MAX_PLACES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class VariableUse:
     """A place where a variable is expanded."""
 
     at: int
@@ -45,8 +45,8 @@ class Variables:
 
     _values: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     _assigned: dict[str, list[int]] = field(default_factory=dict)
-    _uses: dict[str, list[Use]] = field(default_factory=dict)
-    _commands: dict[str, list[Use]] = field(default_factory=dict)
+    _uses: dict[str, list[VariableUse]] = field(default_factory=dict)
+    _commands: dict[str, list[VariableUse]] = field(default_factory=dict)
     _loops: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def loop(self, name: str, words: Iterable[str]) -> None:
@@ -101,7 +101,7 @@ class Variables:
         value = self._values.get(_name(match))
         return " ".join(value) if value else match[0]
 
-    def used(self, name: str, use: Use) -> None:
+    def used(self, name: str, use: VariableUse) -> None:
         """Note that a word expands the variable; in its own new value it is only extended."""
         uses = self._uses.setdefault(name, [])
         if len(uses) < _MAX_PLACES and (use.owner != "variable" or use.command not in ("", name)):
@@ -111,12 +111,12 @@ class Variables:
         """Whether a use in this range is noted already."""
         return any(start <= use.at < end for use in self._uses.get(name, ()))
 
-    def hold(self, name: str, use: Use) -> None:
+    def hold(self, name: str, use: VariableUse) -> None:
         """Note that the variable's value is a command line, or begins one."""
         if len(held := self._commands.setdefault(name, [])) < _MAX_PLACES:
             held.append(use)
 
-    def held(self, word: str, at: int, *, is_alone: bool) -> Iterator[Use]:
+    def held(self, word: str, at: int, *, is_alone: bool) -> Iterator[VariableUse]:
         """The command lines that a word stands for: ``$CMD``. Beside the last one those of other branches that lack a
         script, which this line gives them, or what is put into the variable later (``is_alone``)."""
         name = variable_of(word)
@@ -127,15 +127,15 @@ class Variables:
             if use is last or (since <= use.at < at and not is_whole):
                 yield use
 
-    def _held(self, name: str, at: int) -> Use | None:
+    def _held(self, name: str, at: int) -> VariableUse | None:
         return next((use for use in reversed(self._commands.get(name, ())) if use.at <= at), None)
 
-    def takers(self, name: str, at: int) -> Sequence[Use]:
+    def takers(self, name: str, at: int) -> Sequence[VariableUse]:
         """The command lines that get the words that a variable is given at ``at``, in the order of the text."""
         found = {use.call: use for use in self._takers(name, at, _MAX_HOPS)}
         return [found[call] for call in sorted(found)]
 
-    def _takers(self, name: str, at: int, hops: int) -> Iterator[Use]:
+    def _takers(self, name: str, at: int, hops: int) -> Iterator[VariableUse]:
         held = self._held(name, at)
         if held is not None:
             yield held
@@ -146,7 +146,7 @@ class Variables:
             elif hops:
                 yield from self._takers(use.command, use.at, hops - 1)
 
-    def _uses_of(self, name: str, at: int) -> list[Use]:
+    def _uses_of(self, name: str, at: int) -> list[VariableUse]:
         """The uses from here to the next new value; where a text uses it only above (in a function), the first."""
         behind = [use for use in self._uses.get(name, ()) if use.at > at]
         places = self._assigned.get(name, [])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .text import ConfigText, Entry
+from .text import ConfigText, TextEntry
 
 METHODS = ("grid", "random", "bayes")
 ENVIRONMENT, INTERPRETER, PROGRAM = "${env}", "${interpreter}", "${program}"
@@ -46,7 +46,7 @@ def sweep_command(text: str, config: ConfigText) -> tuple[str, int, int] | None:
 
 def _parameters(config: ConfigText, form: str) -> Iterator[tuple[int, str]]:
     """What each parameter gives, and where it may stand; of several values one that switches 16 bits on."""
-    found: dict[str, list[Entry]] = {}
+    found: dict[str, list[TextEntry]] = {}
     for entry in config.entries:
         section, *inner = entry.key
         if section == "parameters" and len(inner) > 1 and inner[1] in ("value", "values") and entry.is_scalar:

@@ -32,7 +32,7 @@ class ConfigUnreadable(PrecfixError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TextEntry:
     """One key with its value, one list item, one shell assignment, flag or override."""
 
     key: tuple[str | int, ...]
@@ -117,7 +117,7 @@ class ConfigText(Protocol):
     """A readable configuration text. Every edit is against the text as it was opened."""
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[TextEntry, ...]:
         """Every container and every leaf in document order; duplicate keys are all present."""
 
     @property
@@ -128,20 +128,20 @@ class ConfigText(Protocol):
     def commands(self) -> tuple[CommandLine, ...]:
         """The commands of a shell text; empty for other kinds."""
 
-    def find(self, *key: str | int) -> tuple[Entry, ...]:
+    def find(self, *key: str | int) -> tuple[TextEntry, ...]:
         """All entries with exactly this key path."""
 
-    def set(self, entry: Entry, value: Scalar) -> ReplaceText:
+    def set(self, entry: TextEntry, value: Scalar) -> ReplaceText:
         """Respell the value in its present style. Raises EditRefused (container, alias, several lines)."""
 
-    def remove(self, entry: Entry, *, with_value: bool = True) -> ReplaceText:
+    def remove(self, entry: TextEntry, *, with_value: bool = True) -> ReplaceText:
         """Remove the key with its value, line, comma and own trailing comment. Raises EditRefused.
 
         A mapping or list that loses its only member stays, empty (``{}``); remove its own entry to drop it.
         ``with_value=False`` keeps the word after a shell flag, for flags known to take none.
         """
 
-    def insert(self, section: Entry | None, key: str, value: Scalar) -> ReplaceText:
+    def insert(self, section: TextEntry | None, key: str, value: Scalar) -> ReplaceText:
         """Add ``key`` after the last key of ``section`` (None: the top level). Raises EditRefused.
 
         Shell: ``section`` is the flag or assignment to stand behind; a key with dashes becomes a flag.
@@ -155,16 +155,16 @@ class Overlaid:
         self._inner = inner
         self.entries, self.heredocs, self.commands = inner.entries, inner.heredocs, inner.commands
 
-    def find(self, *key: str | int) -> tuple[Entry, ...]:
+    def find(self, *key: str | int) -> tuple[TextEntry, ...]:
         return tuple(entry for entry in self.entries if entry.key == key)
 
-    def set(self, entry: Entry, value: Scalar) -> ReplaceText:
+    def set(self, entry: TextEntry, value: Scalar) -> ReplaceText:
         return self._passed_on(lambda: self._inner.set(self._inner.entries[entry.index], value))
 
-    def remove(self, entry: Entry, *, with_value: bool = True) -> ReplaceText:
+    def remove(self, entry: TextEntry, *, with_value: bool = True) -> ReplaceText:
         return self._passed_on(lambda: self._inner.remove(self._inner.entries[entry.index], with_value=with_value))
 
-    def insert(self, section: Entry | None, key: str, value: Scalar) -> ReplaceText:
+    def insert(self, section: TextEntry | None, key: str, value: Scalar) -> ReplaceText:
         inner = None if section is None else self._inner.entries[section.index]
         return self._passed_on(lambda: self._inner.insert(inner, key, value))
 

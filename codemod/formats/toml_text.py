@@ -13,7 +13,7 @@ from .delimited import Members, skip_blank
 from .json_text import members, separator
 from .lines import line_end, line_start, newline_of, row_of, whole_lines
 from .nesting import Dialect, read_value
-from .text import MAX_DEPTH, ConfigText, ConfigUnreadable, Entry, Scalar
+from .text import MAX_DEPTH, ConfigText, ConfigUnreadable, Scalar, TextEntry
 from .toml_scalars import loads, read_key, read_scalar, spell, spell_key
 from .tree import Node, TreeText, replacing, unchanged_unless_scalar
 
@@ -105,13 +105,13 @@ class TomlText(TreeText):
         self._root = root
         self._tables = tables
 
-    def set(self, entry: Entry, value: Scalar) -> ReplaceText:
+    def set(self, entry: TextEntry, value: Scalar) -> ReplaceText:
         """Write ``value`` over the present one, with the same kind of quotes where possible."""
         node = self._node(entry)
         unchanged_unless_scalar(node)
         return replacing(node, spell(value, self._text[node.start : node.end]))
 
-    def remove(self, entry: Entry, *, with_value: bool = True) -> ReplaceText:
+    def remove(self, entry: TextEntry, *, with_value: bool = True) -> ReplaceText:
         """Remove a key with its line, a member with its comma, or a table with everything below it."""
         node = self._node(entry)
         if node.parent is None:
@@ -122,7 +122,7 @@ class TomlText(TreeText):
             first, last = node.item_start, node.end
         return ReplaceText(*whole_lines(self._text, first, line_end(self._text, last)), "")
 
-    def insert(self, section: Entry | None, key: str, value: Scalar) -> ReplaceText:
+    def insert(self, section: TextEntry | None, key: str, value: Scalar) -> ReplaceText:
         """Add a key after the last one of the table itself (never of a table below it)."""
         table = self._root if section is None else self._node(section)
         if table.container != "mapping":

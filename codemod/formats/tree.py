@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..model import EditRefused, ReplaceText
-from .text import CommandLine, Entry, Heredoc, Scalar
+from .text import CommandLine, Heredoc, Scalar, TextEntry
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A value, with the key before it. Offsets as in `Entry`."""
+    """A value, with the key before it. Offsets as in `TextEntry`."""
 
     key: tuple[str | int, ...]
     start: int
@@ -51,16 +51,16 @@ class TreeText:
         for index, node in enumerate(nodes):
             node.index = index
         self.entries = tuple(self._entry(node) for node in nodes)
-        self._by_key: dict[tuple[str | int, ...], list[Entry]] = {}
+        self._by_key: dict[tuple[str | int, ...], list[TextEntry]] = {}
         for entry in self.entries:
             self._by_key.setdefault(entry.key, []).append(entry)
 
-    def find(self, *key: str | int) -> tuple[Entry, ...]:
+    def find(self, *key: str | int) -> tuple[TextEntry, ...]:
         """All entries with exactly this key path."""
         return tuple(self._by_key.get(key, ()))
 
-    def _entry(self, node: Node) -> Entry:
-        return Entry(
+    def _entry(self, node: Node) -> TextEntry:
+        return TextEntry(
             key=node.key,
             value=node.value,
             raw="" if node.container else self._text[node.start : node.end],
@@ -78,7 +78,7 @@ class TreeText:
             tag=node.tag,
         )
 
-    def _node(self, entry: Entry) -> Node:
+    def _node(self, entry: TextEntry) -> Node:
         return self._nodes[entry.index]
 
 

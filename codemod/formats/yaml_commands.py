@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from .sweep_commands import sweep_command
-from .text import ConfigText, Entry
+from .text import ConfigText, TextEntry
 
 PROGRAMS = frozenset({"python", "python3", "torchrun", "accelerate", "deepspeed", "srun", "mpirun", "horovodrun", "uv"})
 LISTS = ("command", "entrypoint", "cmd", "args", "arguments")
@@ -50,7 +50,7 @@ def commands_in(text: str, config: ConfigText) -> Iterator[InnerCommand]:
                 yield found
 
 
-def _is_command(entry: Entry) -> bool:
+def _is_command(entry: TextEntry) -> bool:
     value = entry.value if isinstance(entry.value, str) and not entry.container else ""
     words = value.split()
     return len(words) > 1 and entry.style not in ("alias", "template") and any(_is_program(word) for word in words)
@@ -60,9 +60,9 @@ def _is_program(word: str) -> bool:
     return word.rpartition("/")[2] in PROGRAMS
 
 
-def _lists(entries: Sequence[Entry], holding: set[tuple[str | int, ...]]) -> Iterator[list[Entry]]:
+def _lists(entries: Sequence[TextEntry], holding: set[tuple[str | int, ...]]) -> Iterator[list[TextEntry]]:
     """The lists of words of each mapping, but those with an item that is a command of its own."""
-    found: dict[tuple[int, tuple[str | int, ...]], list[Entry]] = {}
+    found: dict[tuple[int, tuple[str | int, ...]], list[TextEntry]] = {}
     for entry in entries:
         inside = entry.key[:-1]
         if entry.kind == "item" and entry.is_scalar and inside and inside[-1] in LISTS and inside not in holding:
@@ -73,7 +73,7 @@ def _lists(entries: Sequence[Entry], holding: set[tuple[str | int, ...]]) -> Ite
             yield words
 
 
-def _words(text: str, entry: Entry) -> tuple[int, int, bool] | None:
+def _words(text: str, entry: TextEntry) -> tuple[int, int, bool] | None:
     """Where the characters of a scalar stand, and whether its lines are lines; None where it is escaped."""
     header = _HEADER.match(text, entry.start) if entry.style == "block" else None
     if header is not None:

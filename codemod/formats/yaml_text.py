@@ -6,7 +6,7 @@ from ..model import EditRefused, ReplaceText
 from .delimited import Members
 from .json_text import members
 from .lines import YAML_BREAKS, is_blank, line_end, line_start, newline_of, next_line, whole_lines
-from .text import ConfigText, Entry, Scalar
+from .text import ConfigText, Scalar, TextEntry
 from .tree import Node, TreeText, replacing, unchanged_unless_scalar
 from .yaml_nodes import YamlReader, mark_templates
 from .yaml_scalars import is_plain_text, spell
@@ -26,7 +26,7 @@ class YamlText(TreeText):
         super().__init__(text, nodes)
         self._roots = roots
 
-    def set(self, entry: Entry, value: Scalar) -> ReplaceText:
+    def set(self, entry: TextEntry, value: Scalar) -> ReplaceText:
         """Write ``value`` over the present one; tag and anchor stay."""
         node = self._node(entry)
         unchanged_unless_scalar(node)
@@ -40,7 +40,7 @@ class YamlText(TreeText):
             return ReplaceText(node.start, node.start, f" {written}" if glued else written)
         return replacing(node, written)
 
-    def remove(self, entry: Entry, *, with_value: bool = True) -> ReplaceText:
+    def remove(self, entry: TextEntry, *, with_value: bool = True) -> ReplaceText:
         """Remove a key or list item with its line and own comment, or with its comma in flow layout."""
         node = self._node(entry)
         if node.parent is None:
@@ -52,7 +52,7 @@ class YamlText(TreeText):
             return self._members(node.parent).remove(node.parent.children.index(node))
         return self._remove_block(node, node.parent)
 
-    def insert(self, section: Entry | None, key: str, value: Scalar) -> ReplaceText:
+    def insert(self, section: TextEntry | None, key: str, value: Scalar) -> ReplaceText:
         """Add a key after the last one of ``section``; None means the first document's top level."""
         if section is None and not self._roots:
             return self._first_key(key, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from ..flow.lattice import Atom, Mixture, Source
+from ..flow.lattice import Atom, DtypeSource, Mixture
 from ..model import Place
 from ..purpose.decided import Decided, decided, stated_values
 from ..purpose.given import is_given
@@ -15,15 +15,15 @@ from ..python.conditions import conditions_in
 from ..python.names import ModuleNames, modules_at, names_of
 from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
-from ..torch.dtypes import Dtype, Given, Scenario
+from ..torch.dtypes import Dtype, Scenario, TestedText
 
 MAX_STEPS = 4
 """Steps of one evidence chain that are shown."""
 
 
-def chain_of(atom: Atom) -> list[Source]:
+def chain_of(atom: Atom) -> list[DtypeSource]:
     """The steps that gave an atom its dtype, oldest first."""
-    steps: list[Source] = []
+    steps: list[DtypeSource] = []
     source = atom.source
     while source is not None:
         steps.append(source)
@@ -77,7 +77,7 @@ def choosing_another(project: Project, fixed: Atom, chosen: Atom) -> Decided | N
     return None
 
 
-def _values_of(project: Project, module: ModuleNames, source: Source, said: ast.expr) -> Iterator[Scenario]:
+def _values_of(project: Project, module: ModuleNames, source: DtypeSource, said: ast.expr) -> Iterator[Scenario]:
     """The values of the dtype that an atom was given, each with what must hold for it; of a name, to be bound so."""
     if not isinstance(said, ast.Name):
         yield from scenarios_of(project, module, said) if said in module.parents else ()
@@ -87,7 +87,7 @@ def _values_of(project: Project, module: ModuleNames, source: Source, said: ast.
         yield from (each.under(*given) for each in scenarios_of(project, module, binding))
 
 
-def _is_open(project: Project, module: ModuleNames, item: Given) -> bool:
+def _is_open(project: Project, module: ModuleNames, item: TestedText) -> bool:
     values = stated_values(project, module, item) or ()
     return is_given(project, module, [item]) or any(source.value is None for source in values)
 
@@ -98,7 +98,7 @@ def atom_places(project: Project, atoms: Iterable[Atom]) -> tuple[Place, ...]:
     return distinct(place for step in steps for place in step_places(project, step, step.text))
 
 
-def step_places(project: Project, step: Source | Mixture, text: str) -> Iterator[Place]:
+def step_places(project: Project, step: DtypeSource | Mixture, text: str) -> Iterator[Place]:
     document = project.document(step.path)
     if document is not None and hasattr(step.node, "lineno"):
         yield Place(step.path, document.span(step.node), text)

@@ -8,7 +8,7 @@ from ..flow.analysis import flow_of
 from ..flow.classes import ProjectClass
 from ..flow.parts import all_parts, parts_of
 from ..purpose.entered import way_inside
-from ..purpose.runs import Run
+from ..purpose.runs import HalfProgram
 from ..python.callers import callers_of
 from ..python.functions import lineage
 from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, modules_with
@@ -25,7 +25,7 @@ MAX_PARTS = 200
 """Classes of the models in one region that are looked into."""
 
 
-def can_be_inside(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:
+def can_be_inside(project: Project, run: HalfProgram, module: ModuleNames, node: ast.AST) -> bool:
     """Whether code can run in the region of ``run``: models are handed to it, anything else its body has to call."""
     owner = module.scope_of(node).enclosing_class
     if owner is not None and flow_of(project).is_module(ProjectClass(module, owner)):
@@ -98,7 +98,7 @@ def _methods_entered(module: ModuleNames, owner: Scope, body: ast.stmt) -> list[
     return found
 
 
-def _is_in_another_model(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:
+def _is_in_another_model(project: Project, run: HalfProgram, module: ModuleNames, node: ast.AST) -> bool:
     """Whether the region stands in a model that neither uses the code's class nor is built where that is used."""
     region = run.region
     owner = region.module.scope_of(region.node).enclosing_class if region is not None else None

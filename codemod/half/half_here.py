@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from ..flow.analysis import flow_of
 from ..flow.contexts import autocasts_by_node
 from ..flow.frame import ASSUMED
-from ..flow.lattice import Atom, Kind, Made, Role
+from ..flow.lattice import Atom, Kind, MadeHow, Role
 from ..model import Place
 from ..purpose.proved_reach import can_run
 from ..purpose.regimes import speaks_of_precision
-from ..purpose.runs import Run, is_switched_on, open_scenarios, runs_of, uses
+from ..purpose.runs import HalfProgram, is_switched_on, open_scenarios, runs_of, uses
 from ..python.arguments import receiver_of
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..python.paths import guards
@@ -73,7 +73,7 @@ def half_here(project: Project, module: ModuleNames, node: ast.expr, *, despite_
     atoms = value.atoms if value.kind is Kind.TENSOR else ()
     if not atoms:
         return _as_seen(project, module, node)
-    if all(atom.dtype in HALVES and atom.made is not Made.AUTOCAST for atom in atoms):
+    if all(atom.dtype in HALVES and atom.made is not MadeHow.AUTOCAST for atom in atoms):
         dtypes = frozenset(atom.dtype for atom in atoms if atom.dtype is not None and steps_can_run(project, (atom,)))
         return Half(dtypes, True, atom_places(project, atoms)) if dtypes else None
     if all(_is_lowered(atom) for atom in atoms) and (despite_casts or not _is_raised(project, module, node, atoms)):
@@ -99,7 +99,7 @@ def is_told_apart(project: Project, module: ModuleNames, node: ast.AST) -> bool:
 
 
 def _is_lowered(atom: Atom) -> bool:
-    return atom.role is Role.AUTOCAST or (atom.dtype in HALVES and atom.made is Made.AUTOCAST)
+    return atom.role is Role.AUTOCAST or (atom.dtype in HALVES and atom.made is MadeHow.AUTOCAST)
 
 
 def _is_raised(project: Project, module: ModuleNames, node: ast.expr, atoms: tuple[Atom, ...]) -> bool:
@@ -111,7 +111,7 @@ def _is_raised(project: Project, module: ModuleNames, node: ast.expr, atoms: tup
     steps = [step.node for atom in atoms for step in chain_of(atom) if step.path == module.document.path]
     operands = (values.get(item) for step in steps for item in _operands(step) if item is not None)
     tensors = (value for value in operands if value is not None and value.kind is Kind.TENSOR)
-    return any(atom.dtype == FP32 and atom.made is Made.CAST for value in tensors for atom in value.atoms)
+    return any(atom.dtype == FP32 and atom.made is MadeHow.CAST for value in tensors for atom in value.atoms)
 
 
 def _operands(node: ast.AST) -> Iterator[ast.expr | None]:
@@ -136,7 +136,7 @@ def _under_autocast(project: Project, module: ModuleNames, node: ast.expr, atoms
     return Half(named, False, why, bool(users), places=tuple(found.items())) if named else None
 
 
-def _chosen_halves(project: Project, run: Run) -> frozenset[Dtype]:
+def _chosen_halves(project: Project, run: HalfProgram) -> frozenset[Dtype]:
     """Of the 16-bit types that a program can compute in those that a given run of it chooses."""
     if run.region is None:
         return run.dtypes

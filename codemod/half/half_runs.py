@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from ..flow.analysis import NOTHING, FlowAnalysis, Interpretation, flow_of
 from ..flow.classes import ProjectClass
-from ..flow.frame import Application, Autocasting, AutocastState, Frame, Record
-from ..flow.lattice import UNKNOWN_VALUE, Atom, Kind, Made, Source, Value
+from ..flow.frame import Application, Autocasting, AutocastState, FlowRecord, Frame
+from ..flow.lattice import UNKNOWN_VALUE, Atom, DtypeSource, Kind, MadeHow, Value
 from ..flow.left_out import defaults_of
 from ..flow.substitution import substituted
 from ..model import Place
@@ -44,7 +44,7 @@ class HalfRun:
     cast: Place
     dtype: Dtype | None
     """What the weights are cast to; None for those that stay in float32."""
-    record: Record
+    record: FlowRecord
     """float32 tensors that meet 16-bit ones, in the order they run."""
     parts: tuple[ProjectClass, ...]
     """The classes of its modules that are entered, its own among them."""
@@ -94,9 +94,9 @@ def _followed(
 ) -> HalfRun:
     """The functions that call the model, followed; ``made``: what gave its weights their dtype."""
     text = f"{owner.name} is cast to {dtype.name} here" if dtype is not None else f"{owner.name} is made in float32"
-    source = Source(made[0].document.path, made[1], text)
-    atom = Atom(dtype or FP32, made=Made.CAST if dtype is not None else Made.MODULE, source=source)
-    run = Run(flow_of(project), dict.fromkeys(calls, Value(Kind.MODULE, (atom,), detail=owner)))
+    source = DtypeSource(made[0].document.path, made[1], text)
+    atom = Atom(dtype or FP32, made=MadeHow.CAST if dtype is not None else MadeHow.MODULE, source=source)
+    run = ModelRun(flow_of(project), dict.fromkeys(calls, Value(Kind.MODULE, (atom,), detail=owner)))
     holders = dict.fromkeys(module.scope_of(call).function.node for call in calls)
     for holder in holders:
         flow_of(project).followed_from(run, module, holder if isinstance(holder, FunctionNode) else None)
@@ -105,13 +105,13 @@ def _followed(
     return HalfRun(owner, *made, made[0].place(made[1], text), dtype, run.record, parts, functions)
 
 
-class Run:
+class ModelRun:
     """One model being run: each function once for every kind of arguments that it is given."""
 
     of_parts = False
 
     def __init__(self, analysis: FlowAnalysis, models: Mapping[ast.Call, Value]) -> None:
-        self.record = Record()
+        self.record = FlowRecord()
         self.models = models
         self._analysis = analysis
         self._done: dict[tuple[FunctionNode, object], Interpretation] = {}
@@ -139,7 +139,7 @@ class Run:
         return substituted(done.returned, {}, frame, node, target)
 
     @contextmanager
-    def recording(self, record: Record) -> Iterator[None]:
+    def recording(self, record: FlowRecord) -> Iterator[None]:
         """Note what meets in ``record``; nothing that is followed meanwhile counts as done afterwards."""
         kept, done = self.record, self._done
         self.record, self._done = record, dict(done)

@@ -12,14 +12,14 @@ from ..python.arguments import receiver_of
 from ..python.callers import callers_of
 from ..python.creations import Creation, ObjectName, creations_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
-from ..python.paths import Facts, function_of, guard_facts, position
+from ..python.paths import PathFacts, function_of, guard_facts, position
 from ..source.project import Project
 from ..torch.dtypes import Dtype, Scenario
 from ..torch.weight_changes import may_change_back
 from .lightning_weights import made_half_by_fabric, made_half_by_lightning
 from .optimized_models import MAX_HOPS, models_of_optimizer, owner_of_parameters
 from .parts_of_loads import models_made
-from .weight_changes import Change, changes_of, is_cast
+from .weight_changes import WeightChange, changes_of, is_cast
 from .weight_states import half_after
 
 
@@ -35,7 +35,7 @@ class HalfWeights:
     """The settings that lead to it."""
     adapted: bool = False
     """Whether adapters of that dtype are trained instead of all weights."""
-    change: Change | None = None
+    change: WeightChange | None = None
     """The call that makes them so; None where a trainer does."""
 
     @property
@@ -51,7 +51,7 @@ def half_weights(
     before: ast.Call,
     *,
     later: bool | ast.AST = False,
-    known: Facts = frozenset(),
+    known: PathFacts = frozenset(),
     hops: int = 0,
 ) -> HalfWeights | None:
     """The 16-bit weights that ``model`` has when ``before`` runs; None where they are not certain to be 16-bit.
@@ -85,7 +85,7 @@ def half_weights(
     return HalfWeights(whole, half[0].dtype, place, half[0].decided, half[0].adapted, change)
 
 
-def _under(known: Facts, changes: Sequence[Change], function: ast.AST) -> Iterator[Change]:
+def _under(known: PathFacts, changes: Sequence[WeightChange], function: ast.AST) -> Iterator[WeightChange]:
     """The changes of runs in which some facts of a function hold."""
     for change in changes:
         facts = guard_facts(change.module, change.node) if known and change.given else frozenset()
@@ -108,7 +108,7 @@ def _unsharded(project: Project, made_by: Sequence[Creation]) -> list[Creation]:
     return found
 
 
-def _like_another(project: Project, change: Change, hops: int) -> Change:
+def _like_another(project: Project, change: WeightChange, hops: int) -> WeightChange:
     """``head.to(model.dtype)``: the cast that takes the dtype of another model's weights."""
     call = change.node if isinstance(change.node, ast.Call) and not change.values and hops < MAX_HOPS else None
     given = [*call.args, *(item.value for item in call.keywords)] if call is not None else []
@@ -176,7 +176,7 @@ class SteppedWeights:
     module: ModuleNames
     optimizer: ast.Call
     weights: HalfWeights
-    change: Change
+    change: WeightChange
     """What makes the weights 16-bit."""
 
 
@@ -185,7 +185,7 @@ def stepped_weights(
     module: ModuleNames,
     optimizer: ast.expr,
     dtype: Dtype,
-    known: Facts = frozenset(),
+    known: PathFacts = frozenset(),
     *,
     of_any: bool = False,
 ) -> SteppedWeights | None:
@@ -208,7 +208,7 @@ def weights_of_optimizer(
     module: ModuleNames,
     made: ast.Call,
     dtype: Dtype,
-    known: Facts = frozenset(),
+    known: PathFacts = frozenset(),
     until: ast.AST | None = None,
     *,
     adapters: bool = False,

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..python.creations import CREATIONS, Creation, Made, ObjectName, creations_of
+from ..python.creations import CREATIONS, Creation, MaybeCreation, ObjectName, creations_of
 from ..python.functions import attribute_bindings, class_of
 from ..python.names import ModuleNames, resolve
 from ..python.trace import Domain, Trace, trace
@@ -26,7 +26,7 @@ def models_made(project: Project, module: ModuleNames, node: ast.expr) -> tuple[
     return () if None in found else tuple(item for item in found if item is not None)
 
 
-def _part(question: Trace[Made], module: ModuleNames, node: ast.Attribute) -> Iterable[Made]:
+def _part(question: Trace[MaybeCreation], module: ModuleNames, node: ast.Attribute) -> Iterable[MaybeCreation]:
     """The loads of the object whose attribute this is, or what its class of the project stores there."""
     made_by = creations_of(question.project, module, node.value)
     if made_by and all(_loads_all(question.project, made) for made in made_by):
@@ -42,7 +42,7 @@ def _names_of_part(made: Creation, part: str) -> tuple[ObjectName, ...]:
     return tuple(replace(name, part=part) for name in made.names)
 
 
-def _stored(question: Trace[Made], made: Creation, attribute: str) -> tuple[Made, ...]:
+def _stored(question: Trace[MaybeCreation], made: Creation, attribute: str) -> tuple[MaybeCreation, ...]:
     """What made the attribute of an object of the project's own class."""
     owner = class_of(question.project, made.module, made.call.func)
     if owner is None:
@@ -56,5 +56,5 @@ def _loads_all(project: Project, made: Creation) -> bool:
     return load_at(project, made.module, made.call) is not None and not qualified.startswith(WITH_OWN_PARTS)
 
 
-PARTS: Domain[Made] = replace(CREATIONS, setting=_part)
+PARTS: Domain[MaybeCreation] = replace(CREATIONS, setting=_part)
 """The call that made an object, or that loaded what it is an attribute of."""

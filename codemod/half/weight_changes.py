@@ -18,7 +18,7 @@ from ..python.paths import function_of, position
 from ..source.project import Project
 from ..torch.api import CASTS, LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, SAME_MODULE, WEIGHT_CASTS
 from ..torch.dtype_values import constants_of, scenarios_of
-from ..torch.dtypes import BF16, FP32, Dtype, Given, Scenario, Unknown, as_dtype
+from ..torch.dtypes import BF16, FP32, Dtype, Scenario, TestedText, Unknown, as_dtype
 from ..torch.weight_changes import may_change_back
 from ..trainers.reading.links import sources
 from ..trainers.reading.loads import Load, as_read, load_at
@@ -46,14 +46,14 @@ KEPT = (Scenario(None),)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WeightChange:
     """One call or statement that may change the dtype of weights."""
 
     module: ModuleNames
     node: ast.AST
     values: tuple[Scenario, ...]
     """What they can become, each with what must hold for it; empty: nobody knows."""
-    given: tuple[Given, ...]
+    given: tuple[TestedText, ...]
     """What must hold for it to run."""
     part: str = ""
     """The part of the model that alone is meant; empty for all of it."""
@@ -75,7 +75,7 @@ class Change:
 
 def changes_of(
     project: Project, module: ModuleNames, made_by: Sequence[Creation], before: ast.Call, *, later: bool | ast.AST
-) -> list[Change]:
+) -> list[WeightChange]:
     """What happens to a model that one call makes, first things first; ``made_by`` are the ways from there."""
     first, holders = made_by[0], dict[ast.AST, ModuleNames]()
     loaded = list(_loaded(project, first))
@@ -93,7 +93,7 @@ def changes_of(
     rank = {node: index for index, node in enumerate([function_of(first.module, first.call), *holders])}
     inside = {change.node: index for index, change in enumerate(loaded)}
 
-    def when(change: Change) -> tuple[int, tuple[int, int], int]:
+    def when(change: WeightChange) -> tuple[int, tuple[int, int], int]:
         node, there = (first.call, first.module) if change.node in inside else (change.node, change.module)
         around = (rank[item] for item in there.ancestors(node) if item in rank and not isinstance(item, ast.Module))
         size = len(ast.unparse(change.node)) if change.node not in inside else inside[change.node]
@@ -128,23 +128,27 @@ def _widens(project: Project, mention: Mention) -> bool:
     return not any(isinstance(item.value, Dtype) and item.value != FP32 for item in cast_values(project, module, cast))
 
 
-def _loaded(project: Project, made: Creation) -> Iterator[Change]:
+def _loaded(project: Project, made: Creation) -> Iterator[WeightChange]:
     given = _guards(project, made.module, made.call)
     if load_at(project, made.module, made.call) is None and not is_cast(made.call):
         inside = list(built_in(project, made.module, made.call))
         setter = setter_of(project, made) if not inside else None
-        yield _by_default(project, *setter, given) if setter else Change(made.module, made.call, IN_FLOAT32, given)
+        yield (
+            _by_default(project, *setter, given) if setter else WeightChange(made.module, made.call, IN_FLOAT32, given)
+        )
         for built in inside:
             inner = _guards(project, built.module, built.call)
-            yield Change(built.module, built.call, _asked(project, built.module, built.call), inner, part=built.part)
+            yield WeightChange(
+                built.module, built.call, _asked(project, built.module, built.call), inner, part=built.part
+            )
     else:
-        yield Change(made.module, made.call, _asked(project, made.module, made.call), given)
+        yield WeightChange(made.module, made.call, _asked(project, made.module, made.call), given)
 
 
-def _by_default(project: Project, module: ModuleNames, setter: ast.Call, given: tuple[Given, ...]) -> Change:
+def _by_default(project: Project, module: ModuleNames, setter: ast.Call, given: tuple[TestedText, ...]) -> WeightChange:
     """The default dtype, which all that is made later has."""
     values = scenarios_of(project, module, setter.args[0])
-    return Change(module, setter, tuple(map(_named, values)), (*given, *_guards(project, module, setter)))
+    return WeightChange(module, setter, tuple(map(_named, values)), (*given, *_guards(project, module, setter)))
 
 
 def _asked(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scenario, ...]:
@@ -199,24 +203,24 @@ def _named(scenario: Scenario) -> Scenario:
     return Scenario(as_dtype(scenario.value), scenario.given)
 
 
-def _guards(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Given, ...]:
+def _guards(project: Project, module: ModuleNames, node: ast.AST) -> tuple[TestedText, ...]:
     """The tests around a place, without those that end a program which does not pass them."""
     given = conditions_in(project, module).path_given(node)
     return tuple(item for item in given if not is_check(module, item.node))
 
 
-def _of_call(project: Project, module: ModuleNames, call: ast.Call, picks: bool) -> Change:
+def _of_call(project: Project, module: ModuleNames, call: ast.Call, picks: bool) -> WeightChange:
     """A call that gives the model back; ``picks``: the optimizer picks the adapters by their names."""
     given = _guards(project, module, call)
     name = (attribute_chain(call.func) or [""])[-1]
     adapts = mentions(call.func, WIDE_ADAPTERS) and not is_cast(call)
     if adapts and _keeps_adapters(call):
-        return Change(module, call, KEPT, given, is_adapter=True)
+        return WeightChange(module, call, KEPT, given, is_adapter=True)
     if adapts and name == "get_peft_model" and not picks and _names_copies(project, module, call):
-        return Change(module, call, KEPT, given, part=COPIES, is_copying=True)
+        return WeightChange(module, call, KEPT, given, part=COPIES, is_copying=True)
     if adapts or (name in MODEL_WRAPPERS and name not in KEEPING):
-        return Change(module, call, (), given, is_adapter=adapts)
-    return Change(module, call, cast_values(project, module, call), given)
+        return WeightChange(module, call, (), given, is_adapter=adapts)
+    return WeightChange(module, call, cast_values(project, module, call), given)
 
 
 def _names_copies(project: Project, module: ModuleNames, call: ast.Call) -> bool:
@@ -269,7 +273,7 @@ def _may_recast(call: ast.Call) -> bool:
     )
 
 
-def _of_statement(project: Project, mention: Mention, made: Creation, known: set[ast.AST]) -> Iterator[Change]:
+def _of_statement(project: Project, mention: Mention, made: Creation, known: set[ast.AST]) -> Iterator[WeightChange]:
     """What a statement that mentions the model does to it."""
     module, statement, name = mention.module, mention.statement, mention.name
     nodes = set(ast.walk(statement))
@@ -282,24 +286,24 @@ def _of_statement(project: Project, mention: Mention, made: Creation, known: set
     each, state = cast_of_each(module, statement, name), assigned_state(statement, name)
     if each is not None:
         values = cast_values(project, module, each)
-        yield Change(module, statement, values, given, is_of_adapters=is_of_adapters(statement))
+        yield WeightChange(module, statement, values, given, is_of_adapters=is_of_adapters(statement))
     elif state is not None:
         inside = cast_of_state(module, state)
         every = (*given, *_guards(project, module, inside)) if inside else given
-        yield Change(module, statement, cast_values(project, module, inside) if inside else (), every)
+        yield WeightChange(module, statement, cast_values(project, module, inside) if inside else (), every)
     elif isinstance(cast, ast.Call) and is_cast(cast, name):
         asked = ((call, cast_values(project, module, call)) for call in _chained(cast))
         call, values = next((item for item in asked if item[1] != KEPT), (cast, KEPT))
-        yield Change(module, call, values, given)
+        yield WeightChange(module, call, values, given)
     elif mentions(statement, KEEPING_ADAPTERS):
-        yield Change(module, statement, KEPT, given, is_adapter=True)
+        yield WeightChange(module, statement, KEPT, given, is_adapter=True)
     elif mentions(statement, WIDE_ADAPTERS) or may_change_back(statement, name) or _is_new_part(statement, name):
         freezes = mentions(statement, FROZEN) and not mentions(statement, ("float", "to", "data"))
-        yield _of_freezing(module, statement, given) if freezes else Change(module, statement, (), given)
+        yield _of_freezing(module, statement, given) if freezes else WeightChange(module, statement, (), given)
     elif mentions(statement, FROZEN):
         yield _of_freezing(module, statement, given)
     elif any(recasts_inside(project, mention, made, item) for item in nodes if isinstance(item, ast.Call)):
-        yield Change(module, statement, (), given)
+        yield WeightChange(module, statement, (), given)
 
 
 def _of_list(module: ModuleNames, statement: ast.stmt, name: str) -> Iterator[Mention]:
@@ -315,14 +319,14 @@ def _of_list(module: ModuleNames, statement: ast.stmt, name: str) -> Iterator[Me
                 yield Mention(module, module.statement_of(load), target.id)
 
 
-def _of_freezing(module: ModuleNames, statement: ast.stmt, given: tuple[Given, ...]) -> Change:
+def _of_freezing(module: ModuleNames, statement: ast.stmt, given: tuple[TestedText, ...]) -> WeightChange:
     """``model.requires_grad_(False)``, ``True`` for a part of it; a loop that says both trains what it picks."""
     constants = [item.value for item in ast.walk(statement) if isinstance(item, ast.Constant)]
     again, frozen = any(item is True for item in constants), any(item is False for item in constants)
     picks = again and frozen and isinstance(statement, ast.For)
     thaws = picks or not (frozen or mentions(statement, ("freeze",)))
     certain = again and not any(word in ast.unparse(statement).lower() for word in ("lora", "adapter"))
-    return Change(module, statement, KEPT, given, is_freezing=picks or not thaws, is_unfreezing=thaws and certain)
+    return WeightChange(module, statement, KEPT, given, is_freezing=picks or not thaws, is_unfreezing=thaws and certain)
 
 
 def _is_new_part(statement: ast.stmt, name: str) -> bool:

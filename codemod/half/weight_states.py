@@ -9,26 +9,26 @@ from ..purpose.decided import CERTAIN, Decided, decided, of_machine
 from ..purpose.given import is_check
 from ..source.project import Project
 from ..torch.dtypes import BF16, HALVES, Dtype
-from .weight_changes import Change
+from .weight_changes import WeightChange
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class WeightState:
     """Weights that are 16-bit after some change."""
 
     dtype: Dtype
-    change: Change
+    change: WeightChange
     decided: Decided
     adapted: bool = False
 
 
-def half_after(project: Project, changes: Sequence[Change]) -> State | None:
+def half_after(project: Project, changes: Sequence[WeightChange]) -> WeightState | None:
     """The 16-bit state that all changes together leave in runs that the project states; None for any other."""
     found = [_after(project, changes, dtype) for dtype in (BF16, *(item for item in HALVES if item != BF16))]
     return next((item for item in found if item is not None and not item.decided.open), None)
 
 
-def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State | None:
+def _after(project: Project, changes: Sequence[WeightChange], dtype: Dtype) -> WeightState | None:
     state, known, adapted, frozen = None, CERTAIN, False, False
     for change in changes:
         if known.rules_out(change.given) or _is_off(project, change, known, dtype):
@@ -45,7 +45,7 @@ def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State |
             needed = decided(project, change.module, change.given, known)
             if state is None or needed is None or needed.open:
                 return None
-            state, known, frozen = State(dtype, change, needed), needed, False
+            state, known, frozen = WeightState(dtype, change, needed), needed, False
         if change.values and all(item.value is None for item in change.values):
             continue
         half = _half(project, change, dtype, known) if adapted or not change.is_of_adapters else None
@@ -56,13 +56,13 @@ def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State |
             if not change.values and change.given:
                 return None
         else:
-            state, known = State(dtype, change, half), half
+            state, known = WeightState(dtype, change, half), half
     if state is None or frozen:
         return None
-    return State(dtype, state.change, known, adapted)
+    return WeightState(dtype, state.change, known, adapted)
 
 
-def _is_off(project: Project, change: Change, known: Decided, dtype: Dtype) -> bool:
+def _is_off(project: Project, change: WeightChange, known: Decided, dtype: Dtype) -> bool:
     """Whether a change that leaves another dtype runs only with options that are off, or on other machines."""
     if any(item.value == dtype for item in change.values) or not change.given:
         return False
@@ -73,13 +73,13 @@ def _is_off(project: Project, change: Change, known: Decided, dtype: Dtype) -> b
     return off and not (change.is_adapter and needed is not None and needed.by_default)
 
 
-def _without(project: Project, change: Change, known: Decided) -> Decided | None:
+def _without(project: Project, change: WeightChange, known: Decided) -> Decided | None:
     """What holds in a run that the project states and that leaves a change out."""
     ways = (decided(project, change.module, (replace(item, equal=not item.equal),), known) for item in change.given)
     return next((item for item in ways if item is not None and not item.open), None)
 
 
-def _half(project: Project, change: Change, dtype: Dtype, known: Decided) -> Decided | None:
+def _half(project: Project, change: WeightChange, dtype: Dtype, known: Decided) -> Decided | None:
     """What must be set for a change to give this dtype."""
     values = (item for item in change.values if item.value == dtype)
     asked = [[each for each in item.given if not is_check(change.module, each.node)] for item in values]

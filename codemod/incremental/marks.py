@@ -24,7 +24,7 @@ class _Unmarked(Exception):
     """Something of which nobody can say when it is the same."""
 
 
-class Marks:
+class RunMarks:
     """Marks values of one run."""
 
     def __init__(self, contents: Mapping[str, str], digest: Callable[[str, str], str]) -> None:

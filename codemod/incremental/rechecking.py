@@ -15,16 +15,16 @@ from typing import Any, cast
 
 from ..asking import RuleAnswer, ask
 from ..cache import kept
-from ..cache.states import State, changed_ns, is_still, state_of
+from ..cache.states import FileState, changed_ns, is_still, state_of
 from ..model import Finding, Rule
 from ..outcome import Skipped
 from ..source.looks import DEFINED, FACT, FILE, PARSED, QUESTION, SKIPPED
 from ..source.project import Project
-from ..source.question import Question
+from ..source.question import FileQuestion
 from ..source.slices import Slices
-from .marks import Marks
-from .record import Leaf, Record, from_plain, to_plain
-from .values import Unkept, Values
+from .marks import RunMarks
+from .record import CheckRecord, Leaf, from_plain, to_plain
+from .values import PlainValues, Unkept
 
 KIND = "findings"
 FEW_FILES = 8
@@ -38,14 +38,16 @@ CLOCK_NS = 20_000_000
 class Rechecking:
     """What is known of a project from an earlier run, and what this one finds."""
 
-    def __init__(self, project: Project, key: str, known: Record | None, states: dict[str, State], started: int):
+    def __init__(
+        self, project: Project, key: str, known: CheckRecord | None, states: dict[str, FileState], started: int
+    ):
         self._project, self._key, self._known, self._started = project, key, known, started
-        self._now = Record(states)
+        self._now = CheckRecord(states)
         self._slices: dict[str, Slices | None] = {}
-        self._marks = Marks({path: state[1] for path, state in states.items()}, self._digest)
+        self._marks = RunMarks({path: state[1] for path, state in states.items()}, self._digest)
         self._changed_facts: dict[Leaf, bool] = {}
         self._held: dict[int, bool] = {}
-        self._values = Values(project)
+        self._values = PlainValues(project)
         self._told: dict[object, dict[str, tuple[object, int]]] = {}
         looks = project.looks
         looks.are_noted = True
@@ -63,7 +65,7 @@ class Rechecking:
         """What was kept under ``key``, if it is of the same files; None where nothing can be kept."""
         started = time.time_ns() - CLOCK_NS
         try:
-            known: Record | None = from_plain(cast(Any, kept.read(KIND, key)))
+            known: CheckRecord | None = from_plain(cast(Any, kept.read(KIND, key)))
         except (TypeError, ValueError, LookupError, ImportError, AttributeError, RecursionError, zlib.error):
             known = None
         most = MANY_LEAVES + 4 * len(project.paths)
@@ -74,7 +76,7 @@ class Rechecking:
             return None
         return cls(project, key, known, states, started)
 
-    def _changed_bits(self, known: Record) -> int:
+    def _changed_bits(self, known: CheckRecord) -> int:
         """The files and parts of files that were edited, and the questions that these answer otherwise than before."""
         looks, changed = self._project.looks, 0
         for path in self._edited:
@@ -88,7 +90,7 @@ class Rechecking:
         part = self._project.only(self._edited)
         numbers = {path: number for number, path in enumerate(known.states)}
         for leaf, files in known.answers.items():
-            question = Question(leaf[1], leaf[2], leaf[3])
+            question = FileQuestion(leaf[1], leaf[2], leaf[3])
             now = part.candidates(question)
             answers = files
             for path in self._edited:
@@ -247,7 +249,7 @@ class Rechecking:
         numbers = {path: 1 << number for number, path in enumerate(project.paths)}
         for leaf in looks.bits:
             if leaf[0] == QUESTION and leaf not in now.answers:
-                found = project.candidates(Question(leaf[1], leaf[2], leaf[3]))
+                found = project.candidates(FileQuestion(leaf[1], leaf[2], leaf[3]))
                 now.answers[leaf] = sum(numbers[path] for path in found)
             elif leaf[0] == DEFINED and leaf not in now.parts:
                 now.parts[leaf] = self._digest(*leaf[1:])
@@ -288,7 +290,7 @@ def _place(project: Project, path: str) -> str:
     return os.path.join(os.fspath(project.root), *path.split("/"))
 
 
-def _state(project: Project, path: str, known: Record | None) -> State:
+def _state(project: Project, path: str, known: CheckRecord | None) -> FileState:
     place = _place(project, path)
     state = is_still(place, known.states[path]) if known is not None else None
     return state or state_of(place)

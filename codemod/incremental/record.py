@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from .. import model
-from ..cache.states import State
+from ..cache.states import FileState
 from ..model import Applicability, Finding
 from ..source.documents import FileKind
 from ..source.looks import DEFINED, FACT, FILE, PARSED, QUESTION, SKIPPED
@@ -33,10 +33,10 @@ _FIELDS = {kind: tuple(each.name for each in fields(kind)) for kind in _WORDS.va
 
 
 @dataclass(slots=True)
-class Record:
+class CheckRecord:
     """One check of a whole project. Sets are numbers in which leaf ``n`` is bit ``n`` (`Looks`)."""
 
-    states: dict[str, State]
+    states: dict[str, FileState]
     """All files, in order."""
     leaves: list[Leaf] = field(default_factory=list)
     """What was looked at, as `Looks` notes it."""
@@ -56,7 +56,7 @@ class Record:
     """The regime that the project declares, and what that rests on."""
 
 
-def to_plain(record: Record) -> object:
+def to_plain(record: CheckRecord) -> object:
     """The record as plain values; raises TypeError where that cannot be."""
     numbers = {path: number for number, path in enumerate(record.states)}
     sets: dict[int, int] = {}
@@ -84,16 +84,16 @@ def to_plain(record: Record) -> object:
     return [paths, leaves, answers, parts, facts, units, found, regime, _packed(told, sets)]
 
 
-def from_plain(value: Any) -> Record:
+def from_plain(value: Any) -> CheckRecord:
     """The record that plain values stand for; raises ValueError, TypeError, KeyError or the like for anything else."""
     listed, leaves, answers, parts, facts, units, found, regime, packed = value
     kept, *sets = _unpacked(packed)
     told = json.loads(kept)
-    states: dict[str, State] = {path: (told, held, fresh) for path, told, held, fresh in listed}
+    states: dict[str, FileState] = {path: (told, held, fresh) for path, told, held, fresh in listed}
     if not all(isinstance(each, str) for state in states.values() for each in state[:2]):
         raise TypeError(listed)
     paths, seen = list(states), [int(each, 16) for each in sets]
-    record = Record(states, [_leaf(each, paths) for each in leaves])
+    record = CheckRecord(states, [_leaf(each, paths) for each in leaves])
     record.answers = {record.leaves[at]: int(files, 16) for at, files in answers}
     record.parts = {record.leaves[at]: digest for at, digest in parts}
     record.facts = {record.leaves[at]: (seen[number], mark) for at, number, mark in facts}

@@ -37,7 +37,7 @@ class Unkept(Exception):
     """A value that cannot be told in plain values, or a plain one that stands for nothing."""
 
 
-class Values:
+class PlainValues:
     """Answers about one project, to plain values and back."""
 
     def __init__(self, project: Project) -> None:

@@ -10,7 +10,7 @@ from ..purpose.targets import compute_dtype
 from ..torch.dtypes import MIXED, TRUE
 from ..trainers.reading.region_switches import ENABLED
 from .left_behind import named_by, other_halves
-from .pairs import UNKNOWN, Pair
+from .pairs import UNKNOWN, RunPair
 
 FP32 = "fp32"
 FOLLOWED = ("compute", "option")
@@ -22,14 +22,14 @@ OF_THE_MACHINE = "portable"
 """The target that is no regime: what it asks for is decided where the project runs."""
 
 
-def has_arrived(pair: Pair, target: Target) -> bool:
+def has_arrived(pair: RunPair, target: Target) -> bool:
     """Whether the ledger of the new texts reads the very target, or float32 where nobody switches an option on."""
     is_off_now = pair.after is not None and pair.after.default == FP32 != pair.before.default
     is_off = target.regime == FP32 and (is_off_now or is_there_already(pair, target))
     return is_off or target.regime in (OF_THE_MACHINE, pair.regime)
 
 
-def is_there_already(pair: Pair, target: Target) -> bool:
+def is_there_already(pair: RunPair, target: Target) -> bool:
     """Whether float32 was asked for, and a run has it before and after, whatever may be switched on.
 
     What is still found then is for those who switch it on; a run through several files has one of them that does.
@@ -41,7 +41,7 @@ def is_there_already(pair: Pair, target: Target) -> bool:
     return pair.before.default != FP32 or all(item.regime in ("", FP32) for item in switches)
 
 
-def may_stay_open(pair: Pair, target: Target, applied: Sequence[Fix] = ()) -> bool:
+def may_stay_open(pair: RunPair, target: Target, applied: Sequence[Fix] = ()) -> bool:
     """Whether nobody can tell what it computes in, before and after, and nothing of it is seen to be off the target.
 
     What was moved in files that nothing is seen to read is not said of the run, and casts decide nothing. To float32, a
@@ -56,7 +56,7 @@ def may_stay_open(pair: Pair, target: Target, applied: Sequence[Fix] = ()) -> bo
     return target.regime == FP32 and {item.regime for item in said} <= {FP32}
 
 
-def _says_all(pair: Pair, target: Target) -> bool:
+def _says_all(pair: RunPair, target: Target) -> bool:
     """Whether what sets the precision of a run names the target's dtype, and nothing the other one."""
     wanted, told = compute_dtype(target.regime), [entry.declaration for entry in pair.entries]
     wins = [entry.declaration for entry in pair.entries if entry.status == "wins"]
@@ -65,7 +65,7 @@ def _says_all(pair: Pair, target: Target) -> bool:
     return leaves and all(named_by(item) == wanted for item in wins)
 
 
-def is_left_open(pair: Pair, applied: Sequence[Fix]) -> bool:
+def is_left_open(pair: RunPair, applied: Sequence[Fix]) -> bool:
     """Whether a run stays unknown although a fix changes a file that says more of it than casts."""
     if pair.regime != UNKNOWN or (not pair.is_run and any(item.declaration.role in FOLLOWED for item in pair.entries)):
         return False

@@ -23,7 +23,7 @@ from ..trainers.reading.run_files import is_built_config
 from ..trainers.reading.run_settings import TEXT
 from ..trainers.reading.stated_casts import AFTERWARDS, NOT_TRAINED, PARTS
 from ..trainers.reading.stated_words import speaks
-from .pairs import Pair
+from .pairs import RunPair
 
 CODE = (".py", ".ipynb")
 GIVEN = ("entry", "argument")
@@ -42,7 +42,7 @@ IDLE_UNDER = "bf16-mixed"
 """The regime under which a scaler may stay on."""
 
 
-def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
+def left_behind(after: Project, pair: RunPair, target: Target) -> Iterator[Place]:
     """The places of a run, in its new texts, that do not fit what it computes in now.
 
     Casts and loads in the other 16-bit dtype, which it then computes with or beside; entries of files and dictionaries
@@ -78,7 +78,7 @@ def is_cast_for_nobody(project: Project, path: str, span: Span) -> bool:
     return False
 
 
-def _in_file(after: Project, pair: Pair, others: Collection[Dtype]) -> Iterator[Place]:
+def _in_file(after: Project, pair: RunPair, others: Collection[Dtype]) -> Iterator[Place]:
     """What a file that nothing is seen to read names beside what the trainer takes: quantized weights' dtype."""
     path = pair.before.path
     document = after.document(path)
@@ -135,12 +135,12 @@ def clipped_scaled(project: Project) -> set[tuple[str, str]]:
     return {(clip.module.document.path, ast.unparse(clip.call)) for clip in clips}
 
 
-def doubtful_scalers(after: Project, pair: Pair) -> Iterator[Place]:
+def doubtful_scalers(after: Project, pair: RunPair) -> Iterator[Place]:
     """Scalers around steps in bfloat16 whose switch is not known to be off; of one that is on, a rule tells."""
     return (place for _, place, is_on in _around_bf16(after) if is_on is None and place.path in pair.paths)
 
 
-def scalers_left_on(pair: Pair) -> Iterator[Place]:
+def scalers_left_on(pair: RunPair) -> Iterator[Place]:
     """Scalers of a run in float32 that no switch turns off."""
     for item in (entry.declaration for entry in pair.entries):
         if item.role == "scaler" and item.value == "on" and not item.condition:

@@ -9,7 +9,7 @@ from ..model import Finding, Fix, Place
 from ..outcome import Declaration, RunEntry, RunMove, RunReport
 from ..source.documents import FileKind, kind_of
 from ..source.project import Project
-from ..trainers.framework import Key
+from ..trainers.framework import FrameworkKey
 from ..trainers.reading.auditing import OFF, Ledger
 from ..trainers.reading.recognition import stands_at
 from ..trainers.reading.run_files import has_unseen_bases
@@ -19,7 +19,7 @@ PYTHON = ".py"
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class RunPair:
     """One run before and after; ``after`` is None where the new texts have no such run any more."""
 
     before: RunReport
@@ -63,7 +63,7 @@ class Pair:
         return row in self.rows if path == self.before.path else path in self.paths
 
 
-def pairs_of(before: Ledger, after: Ledger) -> list[Pair]:
+def pairs_of(before: Ledger, after: Ledger) -> list[RunPair]:
     """Every run with its twin: the run that is as manieth in the same file, or has the same title there."""
     mine, theirs = _by_path(before), _by_path(after)
     started = {*before.runs, *before.silent}
@@ -75,11 +75,11 @@ def pairs_of(before: Ledger, after: Ledger) -> list[Pair]:
             same = [other for other in others if other.title == run.title]
             if len(others) == len(runs):
                 same = [others[number]]
-            found.append(Pair(run, same[0] if same else None, run in started, _rows(run, starts)))
+            found.append(RunPair(run, same[0] if same else None, run in started, _rows(run, starts)))
     return found
 
 
-def at_default(project: Project, pair: Pair) -> Pair:
+def at_default(project: Project, pair: RunPair) -> RunPair:
     """``pair``, in float32 where what had switched 16 bits on is gone, and nothing else says anything.
 
     That were flags, or variables of a configuration in Python whose bases are all seen.
@@ -106,7 +106,7 @@ def at_default(project: Project, pair: Pair) -> Pair:
     return replace(pair, after=replace(pair.before, regime=FP32, entries=entries, otherwise="", default=""))
 
 
-def _is_at(item: Declaration, key: Key) -> bool:
+def _is_at(item: Declaration, key: FrameworkKey) -> bool:
     return any(stands_at(item.key, place) for place in key.places)
 
 

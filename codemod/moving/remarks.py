@@ -18,7 +18,7 @@ from ..torch.dtypes import DTYPE_WORDS
 from ..trainers.reading.configs import opened
 from ..trainers.reading.stated_words import shortened
 from .left_behind import IDLE_UNDER, doubtful_scalers, other_halves, scalers_left_on
-from .pairs import Pair
+from .pairs import RunPair
 from .spelled import open_arguments
 from .still_says import MAX_PLACES
 
@@ -44,7 +44,9 @@ SHOWING = ("cat", "tee", "")
 """Commands that pass the text of a here-document on as it is."""
 
 
-def told_beside(project: Project, after: Project, pair: Pair, fixes: Iterable[Fix], target: Target) -> Iterator[Place]:
+def told_beside(
+    project: Project, after: Project, pair: RunPair, fixes: Iterable[Fix], target: Target
+) -> Iterator[Place]:
     """What is told of a run that has moved besides what still names the old type in settings and code."""
     yield from open_arguments(after, run_of(after, pair.after or pair.before))
     yield from doubtful_scalers(after, pair) if target.regime == IDLE_UNDER else ()

@@ -15,7 +15,7 @@ from ..torch.dtypes import DTYPE_WORDS
 from ..trainers.reading.run_members import Run
 from ..trainers.reading.stated_words import text_of
 from .left_behind import CODE, other_halves
-from .pairs import Pair
+from .pairs import RunPair
 
 OFF = re.compile(
     r"""(?ix) (?:--?[\w.-]*16[\w.-]*(?:\s+|=) | [\w.]*16[\w.]*["']?\s*[=:]\s*(?:\{\s*["']?enabled["']?\s*:\s*)?)
@@ -33,7 +33,7 @@ GIVEN = ("$@", "$*", "${@", "${*")
 NAME = re.compile(r"\w+")
 
 
-def spelled_in_texts(after: Project, pair: Pair, target: Target, modules: Collection[str]) -> Iterator[Place]:
+def spelled_in_texts(after: Project, pair: RunPair, target: Target, modules: Collection[str]) -> Iterator[Place]:
     """Where texts around a launch line, and paths in the code, spell the old type: ``grep fp16``, ``runs/fp16/``."""
     words = "|".join(word for word, dtype in DTYPE_WORDS.items() if dtype in other_halves(target) and "16" in word)
     document = after.document(pair.before.path) if words else None
@@ -75,7 +75,7 @@ def _is_open(text: str, name: str) -> bool:
     return not set_to or any(CALLERS.search(value) for value in set_to)
 
 
-def renamed_files(project: Project, after: Project, pair: Pair, modules: Collection[str]) -> Iterator[Place]:
+def renamed_files(project: Project, after: Project, pair: RunPair, modules: Collection[str]) -> Iterator[Place]:
     """Names of files made of a setting that has moved, where something reads them: what is there has the old name."""
     before = {(item.key, item.value) for item in (entry.declaration for entry in pair.before.entries)}
     keys = (item.key for item in pair.declared if (item.key, item.value) not in before)

@@ -23,7 +23,7 @@ from ..trainers.reading.scopes import AUTO
 from ..trainers.reading.stated_casts import WIDENED
 from ..trainers.reading.stated_words import is_switch
 from .left_behind import CODE, SECTION, dtype_of, named_by, other_halves, section_dtype
-from .pairs import Pair
+from .pairs import RunPair
 from .unaccounted import unaccounted
 
 EXPLAINED = ("parameter", "option", "fallback", "variable", "constant")
@@ -36,7 +36,7 @@ MAX_PLACES = 10
 
 
 def still_saying(
-    after: Project, pair: Pair, target: Target, modules: Sequence[str], built: Collection[str] = ()
+    after: Project, pair: RunPair, target: Target, modules: Sequence[str], built: Collection[str] = ()
 ) -> tuple[Place, ...]:
     """The places of a run that is left to the user, in its new texts, that name the 16-bit type that it was to leave.
 
@@ -59,14 +59,14 @@ def still_saying(
 
 
 def not_known(
-    after: Project, pair: Pair, target: Target, modules: Sequence[str], built: Collection[str] = ()
+    after: Project, pair: RunPair, target: Target, modules: Sequence[str], built: Collection[str] = ()
 ) -> tuple[Place, ...]:
     """The same for the table of runs, with what users type that start the program."""
     found = islice(unaccounted(after, pair, target, modules, built), MAX_PLACES)
     return (*found, *shown_to_users(pair, target))
 
 
-def shown_to_users(pair: Pair, target: Target) -> Iterator[Place]:
+def shown_to_users(pair: RunPair, target: Target) -> Iterator[Place]:
     """What users read, and type, that starts the program of a run with the 16-bit type that it was to leave."""
     for item in (entry.declaration for entry in pair.entries):
         is_on = target.regime == "fp32" and bool(item.condition) and truth_of(item.value) is not False
@@ -85,7 +85,7 @@ def as_edited(project: Project, after: Project, places: Iterable[Place]) -> Iter
         yield place if is_there else place.saying(f"{said} after the edits: {where}")
 
 
-def other_regions(pair: Pair, regimes: Collection[str]) -> Iterator[Place]:
+def other_regions(pair: RunPair, regimes: Collection[str]) -> Iterator[Place]:
     """What computes in none of these regimes, in a run of which nobody can tell what it goes through."""
     for item in (entry.declaration for entry in pair.entries if entry.status != "overridden"):
         if item.role == "compute" and item.regime not in ("", *regimes) and not purpose_of(item.path).is_left_alone:
@@ -95,7 +95,7 @@ def other_regions(pair: Pair, regimes: Collection[str]) -> Iterator[Place]:
             yield Place(item.path, item.span, f"still switches mixed precision on: {item.key}")
 
 
-def loose_entries(pair: Pair, target: Target, *, in_code: bool = False) -> tuple[Place, ...]:
+def loose_entries(pair: RunPair, target: Target, *, in_code: bool = False) -> tuple[Place, ...]:
     """What a file that nothing is seen to read says of the other 16-bit type, as other files of its kind do.
 
     Flags also in code, which starts a program with words that are not followed; where they are asked for, the dtypes
@@ -111,7 +111,7 @@ def loose_entries(pair: Pair, target: Target, *, in_code: bool = False) -> tuple
     return tuple(_told(item) for item in dict.fromkeys((*flags, *told)) if item.framework != MODEL)
 
 
-def of_no_run(row: RunMove, pair: Pair, target: Target) -> RunMove:
+def of_no_run(row: RunMove, pair: RunPair, target: Target) -> RunMove:
     """The dtypes of loads that no run is found to use: told where there is nothing else to tell."""
     still = () if purpose_of(row.path).is_left_alone else loose_entries(pair, target, in_code=True)
     return replace(row, state=MoveState.LOOSE, why=(), still=still)

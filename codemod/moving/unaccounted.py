@@ -56,7 +56,7 @@ from ..trainers.reading.stated_words import (
     text_of,
 )
 from .left_behind import CODE, TRUTH, last_part, named_by, other_halves
-from .pairs import Pair
+from .pairs import RunPair
 
 WORDS = (*SWITCHING, "precision", "dtype", "16")
 ON = frozenset((*TRUTH, "16", "o1", "o2", "o3", "amp", "mixed"))
@@ -79,7 +79,7 @@ IN_TEXT = re.compile(
 
 
 def unaccounted(
-    after: Project, pair: Pair, target: Target, modules: Sequence[str], built: Collection[str] = ()
+    after: Project, pair: RunPair, target: Target, modules: Sequence[str], built: Collection[str] = ()
 ) -> Iterator[Place]:
     """The places of a run, in its new texts, that may decide its precision, and that nothing accounts for."""
     wanted = compute_dtype(target.regime)
@@ -118,7 +118,7 @@ def unaccounted(
             yield Place(item.path, item.span, _said(named_by(item), item.said))
 
 
-def _given(pair: Pair) -> set[str]:
+def _given(pair: RunPair) -> set[str]:
     """The switches that something says are on: ``--fp16``, ``load(half=True)``."""
     told = (item for item in pair.declared if item.value.lower() == "true" and item.role != DOCUMENTED)
     return {last_part(item.key.rpartition("(")[2].removesuffix("=)")).replace("-", "_") for item in told}
@@ -169,7 +169,7 @@ def _is_said_again(module: ModuleNames, node: ast.expr) -> bool:
     return isinstance(named, Dtype) and any(as_dtype(word) == named for word in words)
 
 
-def _in_files(after: Project, pair: Pair, wanted: Constant, modules: Sequence[str]) -> Iterator[Place]:
+def _in_files(after: Project, pair: RunPair, wanted: Constant, modules: Sequence[str]) -> Iterator[Place]:
     """What stands in files that say something of the run, or that it loads, in sections that it reads."""
     run = run_of(after, pair.after or pair.before)
     words = words_of_script(run.command) if run is not None and run.command is not None else ()

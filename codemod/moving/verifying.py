@@ -31,7 +31,7 @@ from .float16_weights import float16_weights
 from .handed_on import loads_from, written_by
 from .left_behind import clipped_scaled, idle_scalers, left_behind, scalers_left_on
 from .new_values import misses
-from .pairs import Pair, at_default, pairs_of
+from .pairs import RunPair, at_default, pairs_of
 from .scaler_reads import old_switches, scaler_reads
 from .scheduled import told_to_scheduler
 from .still_says import shown_to_users
@@ -60,7 +60,7 @@ ALONE = "{} is {}, and does not move alone: nothing else of this run would"
 class Verdict:
     """One run after the changes."""
 
-    pair: Pair
+    pair: RunPair
     applied: tuple[Fix, ...]
     """The fixes that moved something of it."""
     left: tuple[Finding, ...]
@@ -133,7 +133,7 @@ def changed(project: Project, report: Report) -> Project:
 
 
 def _judged(
-    project: Project, after: Project, pair: Pair, report: Report, raised: Sequence[Finding], options: Options
+    project: Project, after: Project, pair: RunPair, report: Report, raised: Sequence[Finding], options: Options
 ) -> Verdict:
     moves = ((finding, fix) for finding, fix in report.applied if finding.code == MOVE)
     moving = [(finding, fix) for finding, fix in moves if _moves(project, pair, finding, fix)]
@@ -172,7 +172,7 @@ def _judged(
     return Verdict(pair, applied, left, others, behind, failures, apart, changed, doubts)
 
 
-def _not_followed(project: Project, after: Project, pair: Pair, target: Target) -> list[Place]:
+def _not_followed(project: Project, after: Project, pair: RunPair, target: Target) -> list[Place]:
     """What a run is not known to be at the target with: what nothing accounts for, and what its users type."""
     found = list(unaccounted(after, pair, target, *modules_and_built(project, pair.before)))
     found += told_to_scheduler(after, pair.before.path, compute_dtype(target.regime))
@@ -185,7 +185,7 @@ def _not_followed(project: Project, after: Project, pair: Pair, target: Target) 
     return [*found, *scaler_reads(after, modules, before)] if is_left else found
 
 
-def _not_come_to(project: Project, pair: Pair) -> Iterator[Place]:
+def _not_come_to(project: Project, pair: RunPair) -> Iterator[Place]:
     """That nothing imports the code, beside programs that start: what it is for, nobody can tell."""
     path, programs = pair.before.path, has_programs(project)
     for module in modules_at(project, [path] if programs and not pair.is_run and path.endswith(".py") else ()):
@@ -193,7 +193,7 @@ def _not_come_to(project: Project, pair: Pair) -> Iterator[Place]:
             yield Place(path, Span(pair.before.row, 1, pair.before.row, 1), IDLE)
 
 
-def _stays_off(pair: Pair) -> bool:
+def _stays_off(pair: RunPair) -> bool:
     """Whether a run has mixed precision switched off, whatever moves in what it shares with others."""
     if pair.before.regime != FP32 or pair.regime != FP32:
         return False
@@ -210,7 +210,7 @@ def _is_off(entry: RunEntry) -> bool:
     return entry.declaration.framework == TORCH and entry.declaration.condition.startswith(ENABLED)
 
 
-def _read_all_the_same(pair: Pair) -> Iterator[Place]:
+def _read_all_the_same(pair: RunPair) -> Iterator[Place]:
     """What was changed although the run reads it whether a switch is on or off, and stays as it is."""
     after = {_said_by(entry) for entry in pair.entries}
     for item in (entry.declaration for entry in pair.before.entries if _said_by(entry) not in after):
@@ -223,7 +223,7 @@ def _said_by(entry: RunEntry) -> tuple[str, str, str]:
     return entry.declaration.path, entry.declaration.key, entry.declaration.value
 
 
-def _moves(project: Project, pair: Pair, finding: Finding, fix: Fix) -> bool:
+def _moves(project: Project, pair: RunPair, finding: Finding, fix: Fix) -> bool:
     """Whether a fix changes the run: where the finding is, or in another file that the run reads."""
     touched = {edit.path for edit in fix.edits}
     here = not touched.isdisjoint((finding.path, pair.before.path))
@@ -231,7 +231,7 @@ def _moves(project: Project, pair: Pair, finding: Finding, fix: Fix) -> bool:
     return is_elsewhere or (here and _concerns(project, pair, finding))
 
 
-def _concerns(project: Project, pair: Pair, finding: Finding) -> bool:
+def _concerns(project: Project, pair: RunPair, finding: Finding) -> bool:
     """Whether a finding is about the run, or about a file that the run reads a setting from: its evidence says so."""
     if finding.path == pair.before.path:
         return pair.holds(finding)
@@ -248,13 +248,13 @@ def _concerns(project: Project, pair: Pair, finding: Finding) -> bool:
     )
 
 
-def _not_arrived(pair: Pair, target: Target, applied: Sequence[Fix]) -> Iterator[Place]:
+def _not_arrived(pair: RunPair, target: Target, applied: Sequence[Fix]) -> Iterator[Place]:
     if not has_arrived(pair, target) and not may_stay_open(pair, target, applied):
         yield from off_target(pair.after or pair.before, target)
 
 
 def _failures(
-    pair: Pair, report: Report, left: Sequence[Finding], raised: Sequence[Finding], options: Options
+    pair: RunPair, report: Report, left: Sequence[Finding], raised: Sequence[Finding], options: Options
 ) -> Iterator[Place]:
     known = {(item.path, item.message) for item in report.findings if not item.fixes}
     for item in left:
@@ -267,7 +267,7 @@ def _new(finding: Finding) -> Place:
     return Place(finding.path, finding.span, f"{finding.code} would be new: {finding.message}")
 
 
-def _is_of(project: Project, pair: Pair, finding: Finding) -> bool:
+def _is_of(project: Project, pair: RunPair, finding: Finding) -> bool:
     return pair.holds(finding) or finding.path in modules_of_run(project, pair.before)
 
 

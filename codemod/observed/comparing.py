@@ -13,7 +13,7 @@ TOLERANCES = {"bfloat16": 4e-2, "float16": 5e-3, "float32": 1e-4, "float64": 1e-
 NARROW_FIRST = tuple(TOLERANCES)
 RAISING = (FailureKind.DTYPE_MISMATCH, FailureKind.KERNEL_MISSING, FailureKind.WRONG_DEVICE, FailureKind.OTHER)
 DIED = ("error", "time", "memory", "interrupted")
-Row = tuple[str, str, str, str]
+ComparedRow = tuple[str, str, str, str]
 """What is compared, before, after, and what is said of it."""
 
 
@@ -23,7 +23,7 @@ def raising(observation: Observation) -> tuple[Failure, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """What a change did to a program."""
 
     before: Observation
@@ -76,11 +76,11 @@ class Comparison:
         one, other = self.before.training, self.after.training
         return min({*one.skipped_losses} ^ {*other.skipped_losses}, default=max(len(one.losses), len(other.losses)))
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ComparedRow]:
         """The table: what is compared, before, after, remark."""
         before, after = self.before, self.after
         first, last = before.training, after.training
-        rows: list[Row] = [
+        rows: list[ComparedRow] = [
             ("raises", _places(before), _places(after), f"new: {self.new[0].said(80)}" if self.new else ""),
             ("steps", str(before.steps), str(after.steps), ""),
         ]
@@ -91,7 +91,7 @@ class Comparison:
             rows.append(("skipped steps", _number(first.skipped_steps), _number(last.skipped_steps), ""))
         return rows
 
-    def _losses(self) -> list[Row]:
+    def _losses(self) -> list[ComparedRow]:
         first, last = self.before.training.losses, self.after.training.losses
         rows = []
         for step in range(max(len(first), len(last))):
@@ -114,7 +114,7 @@ class Comparison:
 
 def same_losses(one: Observation, other: Observation) -> bool:
     """Whether two runs of the same program gave the same losses."""
-    return not Comparison(one, other).apart
+    return not RunComparison(one, other).apart
 
 
 def _was_skipped(training: TrainingSeen) -> bool:

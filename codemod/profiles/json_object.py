@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ..model import UsageError
-from .profile import Json
+from .profile import ProfileJson
 
 MAX_DEPTH = 64
 
@@ -100,7 +100,7 @@ class JsonObject:
         if not isinstance(value, dict):
             raise Malformed(f"{where} is {shortened(value)}, not an object")
         self.where = where
-        self.rest: dict[str, Json] = dict(value)
+        self.rest: dict[str, ProfileJson] = dict(value)
 
     def _take(self, key: str, kinds: tuple[type, ...], wanted: str) -> object:
         value = self.rest.pop(key, None)
@@ -165,7 +165,7 @@ class JsonObject:
                 raise Malformed(f"{self.path(key)} holds {shortened(each)}, not a string")
         return tuple(listed)
 
-    def mapping(self, key: str) -> dict[str, Json]:
+    def mapping(self, key: str) -> dict[str, ProfileJson]:
         """An object as it is."""
         value = self._take(key, (dict,), "an object")
         return value if isinstance(value, dict) else {}

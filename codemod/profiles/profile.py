@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+ProfileJson: TypeAlias = "bool | int | float | str | Sequence[ProfileJson] | Mapping[str, ProfileJson] | None"
 
 
 class ProfileSource(str, Enum):
@@ -56,7 +56,7 @@ class DtypeVerdict:
     evidence: tuple[str, ...] = ()
     speed_vs_fp32: float | None = None
     """Measured throughput divided by that of float32 at the same size; None when it was not measured."""
-    extra: Mapping[str, Json] = field(default_factory=dict)
+    extra: Mapping[str, ProfileJson] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class CheckResult:
     sentence: str = ""
     """For people: what was seen and, where something failed, what to do."""
     seconds: float = 0.0
-    numbers: Mapping[str, Json] = field(default_factory=dict)
+    numbers: Mapping[str, ProfileJson] = field(default_factory=dict)
     """What was measured; each check documents its own."""
-    extra: Mapping[str, Json] = field(default_factory=dict)
+    extra: Mapping[str, ProfileJson] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class OpSupport:
     """The dtype of the result, empty when there is none."""
     message: str = ""
     """What the operation raised."""
-    extra: Mapping[str, Json] = field(default_factory=dict)
+    extra: Mapping[str, ProfileJson] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Fact:
     """Whether this torch fails; None when it could not be tried."""
     sentence: str = ""
     message: str = ""
-    extra: Mapping[str, Json] = field(default_factory=dict)
+    extra: Mapping[str, ProfileJson] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +110,11 @@ class Recommendation:
     regime: str = ""
     """``bf16-mixed``, ``fp16-mixed``, ``fp32``, ... ; empty when there is none to give."""
     reason: str = ""
-    extra: Mapping[str, Json] = field(default_factory=dict)
+    extra: Mapping[str, ProfileJson] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class ProfiledDevice:
     """One device that torch can compute on."""
 
     device: str = ""
@@ -135,7 +135,7 @@ class Device:
     """In a cluster profile: the rank that trains on it."""
     host: str = ""
     """In a cluster profile: the machine it sits in."""
-    extra: Mapping[str, Json] = field(default_factory=dict)
+    extra: Mapping[str, ProfileJson] = field(default_factory=dict)
 
     def support(self, dtype: str) -> Support:
         """What this device can do with ``dtype`` (``bf16``, ``fp16``, ``tf32``, ``fp8``)."""
@@ -164,7 +164,7 @@ class Machine:
     cores: int | None = None
     memory_bytes: int | None = None
     python: str = ""
-    extra: Mapping[str, Json] = field(default_factory=dict)
+    extra: Mapping[str, ProfileJson] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class Torch:
     cudnn: str = ""
     architectures: tuple[str, ...] = ()
     """What the build holds kernels for: ``sm_80``, ``gfx90a``."""
-    extra: Mapping[str, Json] = field(default_factory=dict)
+    extra: Mapping[str, ProfileJson] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +197,11 @@ class Profile:
     note: str = ""
     machine: Machine = field(default_factory=Machine)
     torch: Torch = field(default_factory=Torch)
-    devices: tuple[Device, ...] = ()
+    devices: tuple[ProfiledDevice, ...] = ()
     checks: tuple[CheckResult, ...] = ()
     """Checks of the machine as a whole; those of a device stand with the device."""
     recommended: Recommendation = field(default_factory=Recommendation)
-    extra: Mapping[str, Json] = field(default_factory=dict)
+    extra: Mapping[str, ProfileJson] = field(default_factory=dict)
 
     @property
     def real(self) -> bool:
@@ -209,7 +209,7 @@ class Profile:
         return self.source is ProfileSource.MEASURED
 
     @property
-    def training_devices(self) -> tuple[Device, ...]:
+    def training_devices(self) -> tuple[ProfiledDevice, ...]:
         """The devices a training run would use: the accelerators, or the CPU where there are none."""
         accelerators = tuple(device for device in self.devices if device.backend != "cpu")
         return accelerators or self.devices
@@ -219,13 +219,13 @@ class Profile:
         device = self.weakest(dtype)
         return device.support(dtype) if device is not None else Support.UNKNOWN
 
-    def weakest(self, dtype: str, device_type: str | None = None) -> Device | None:
+    def weakest(self, dtype: str, device_type: str | None = None) -> ProfiledDevice | None:
         """The device of a torch device type that does least with ``dtype``; without a type of those that train."""
         return min(
             self.meant(device_type), key=lambda device: _WEAKEST_FIRST.index(device.support(dtype)), default=None
         )
 
-    def meant(self, device_type: str | None) -> Sequence[Device]:
+    def meant(self, device_type: str | None) -> Sequence[ProfiledDevice]:
         """The devices of a torch device type (``cuda``); without one, those that a training run uses."""
         if device_type is None:
             return self.training_devices

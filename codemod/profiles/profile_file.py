@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from ..model import UsageError
 from .json_object import JsonObject, SavedKind
-from .profile import Json, Profile
+from .profile import Profile, ProfileJson
 
 VERSION = 1
 MARK = "precfix_profile"
@@ -44,7 +44,7 @@ _JSON_NAMES = {"failure": "class"}
 """Fields whose JSON name is a word that Python keeps for itself."""
 
 
-def _plain(value: object) -> Json:
+def _plain(value: object) -> ProfileJson:
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, float) and value - value != 0.0:
@@ -55,8 +55,8 @@ def _plain(value: object) -> Json:
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, Iterable):
         return [_plain(each) for each in value]
-    known: dict[str, Json] = {}
-    extra: Mapping[str, Json] = {}
+    known: dict[str, ProfileJson] = {}
+    extra: Mapping[str, ProfileJson] = {}
     for each in fields(value):  # type: ignore[arg-type]
         if each.name == "extra":
             extra = value.extra  # type: ignore[attr-defined]

@@ -13,14 +13,14 @@ from ..python.creations import known_creations
 from ..python.names import ModuleNames, attribute_chain, last_name
 from ..python.settings_objects import may_hold_settings
 from ..python.trace import Domain, Trace, trace
-from ..python.trace_steps import Bound, Step
+from ..python.trace_steps import FromBinding, TraceStep
 from ..source.project import Project
 from ..torch.accelerators import asked_of_accelerators
-from ..torch.dtypes import Constant, Dtype, Given, as_dtype
+from ..torch.dtypes import Constant, Dtype, TestedText, as_dtype
 from ..torch.machine_tests import asks_machine
 from ..trainers.reading.links import sources
 from ..trainers.reading.shown_lines import lines_leaving_out, shown_sources
-from ..trainers.reading.source import GIVEN, Source, literal_source
+from ..trainers.reading.source import GIVEN, ValueSource, literal_source
 from .filled_in import as_filled_in
 from .imports import connected_modules
 from .set_elsewhere import given_elsewhere, holder_of
@@ -38,7 +38,7 @@ OFF = ("false", "no", "0", "none", "off", "")
 class Decided:
     """What holds in the runs that a finding speaks of."""
 
-    given: tuple[Given, ...] = ()
+    given: tuple[TestedText, ...] = ()
     places: tuple[Place, ...] = ()
     """Where the values are written that make it so."""
     open: bool = False
@@ -48,7 +48,7 @@ class Decided:
     by_default: bool = False
     """Whether only an option's default says so, and no launch line shows how the program is run."""
 
-    def rules_out(self, givens: Iterable[Given]) -> bool:
+    def rules_out(self, givens: Iterable[TestedText]) -> bool:
         """Whether these conditions cannot hold beside what is decided."""
         return any(_excluded(item, self.given) for item in givens)
 
@@ -56,7 +56,9 @@ class Decided:
 CERTAIN = Decided()
 
 
-def decided(project: Project, module: ModuleNames, givens: Sequence[Given], known: Decided = CERTAIN) -> Decided | None:
+def decided(
+    project: Project, module: ModuleNames, givens: Sequence[TestedText], known: Decided = CERTAIN
+) -> Decided | None:
     """What must be set for all conditions to hold; None where that cannot be told, or they contradict what is known."""
     given, places, is_open, by_default = known.given, known.places, known.open, known.by_default
     lines = known.lines
@@ -98,7 +100,7 @@ def has_run(project: Project, module: ModuleNames, node: ast.AST, known: Decided
     return True
 
 
-def is_ruled_out(project: Project, module: ModuleNames, item: Given) -> bool:
+def is_ruled_out(project: Project, module: ModuleNames, item: TestedText) -> bool:
     """Whether the project states values for a setting, and a condition holds with none of them; tests of None aside."""
     found = stated_values(project, module, item) if None not in item.values else None
     is_out = bool(found) and not any(fits(source.value, item) for source in found or ())
@@ -106,7 +108,7 @@ def is_ruled_out(project: Project, module: ModuleNames, item: Given) -> bool:
     return is_out and not _may_be_object(project, module, item)
 
 
-def _may_be_object(project: Project, module: ModuleNames, item: Given) -> bool:
+def _may_be_object(project: Project, module: ModuleNames, item: TestedText) -> bool:
     """Whether a truth is asked of what calls make besides None: ``self.scaler = GradScaler() if amp else None``."""
     node = item.node.args[0] if isinstance(item.node, ast.Call) and item.node.args else item.node
     plain = item.equal and item.values == (True,) and isinstance(node, ast.Name | ast.Attribute)
@@ -115,7 +117,9 @@ def _may_be_object(project: Project, module: ModuleNames, item: Given) -> bool:
     return any(has_run(project, made.module, made.call) for made in made_by)
 
 
-def settings_asked(project: Project, module: ModuleNames, item: Given, hops: int = MAX_HOPS) -> Iterator[Given]:
+def settings_asked(
+    project: Project, module: ModuleNames, item: TestedText, hops: int = MAX_HOPS
+) -> Iterator[TestedText]:
     """A condition; where a truth value is computed, ``args.amp = args.dtype in ("O1", "O2")``, what that asks."""
     holder = _holder(project, module, item) if hops and item.values == (True,) else None
     value = _computed(holder, item.node) if holder is not None else None
@@ -137,7 +141,7 @@ def _computed(module: ModuleNames, node: ast.expr) -> ast.expr | None:
     return value if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp) else None
 
 
-def of_machine(project: Project, module: ModuleNames, item: Given) -> bool | None:
+def of_machine(project: Project, module: ModuleNames, item: TestedText) -> bool | None:
     """Whether a test of the machine holds on a GPU that has bfloat16; None for any other test."""
     named = set(item.values)
     if "device" in item.text.lower() and named and named <= DEVICES:
@@ -172,14 +176,14 @@ def _on_machine(question: Trace[bool | None], module: ModuleNames, node: ast.exp
         return None
     found = stated(sources(project, module, node)) if isinstance(node, ast.Attribute | ast.Subscript) else ()
     if found:
-        on = Given(ast.unparse(node), (True,), True, node, module.scope_of(node))
+        on = TestedText(ast.unparse(node), (True,), True, node, module.scope_of(node))
         return {_is_on(source.value) for source in found} if not documented(project, module, on) else (True,)
     return (True,) if asks_machine(project, module, node) else None if isinstance(node, ast.Attribute) else (None,)
 
 
-def _taken(question: Trace[bool | None], step: Step, found: Iterable[bool | None]) -> Iterable[bool | None]:
+def _taken(question: Trace[bool | None], step: TraceStep, found: Iterable[bool | None]) -> Iterable[bool | None]:
     """Nothing of a branch that no stated run takes."""
-    if not isinstance(step, Bound) or len(step.rivals) < 2:
+    if not isinstance(step, FromBinding) or len(step.rivals) < 2:
         return found
     asked = conditions_in(question.project, step.module).path_given(step.binding.node)
     held = decided(question.project, step.module, asked) if asked else CERTAIN
@@ -194,7 +198,7 @@ def _unwrapped(node: ast.expr | None) -> ast.expr | None:
     return node.args[0] if isinstance(node, ast.Call) and last_name(node.func) == "bool" and node.args else node
 
 
-def stated_values(project: Project, module: ModuleNames, item: Given) -> list[Source] | None:
+def stated_values(project: Project, module: ModuleNames, item: TestedText) -> list[ValueSource] | None:
     """What the project states for a setting: what runs are given, else the defaults; None where nobody knows."""
     holder = _holder(project, module, item)
     if holder is None:
@@ -210,7 +214,7 @@ def stated_values(project: Project, module: ModuleNames, item: Given) -> list[So
     return [source for source in found if _is_on(source.value) in truths]  # the others no stated run takes
 
 
-def _of_class(project: Project, module: ModuleNames, item: Given) -> list[Source]:
+def _of_class(project: Project, module: ModuleNames, item: TestedText) -> list[ValueSource]:
     """What a plain class of settings gives one of its names, where nothing else gives it another value."""
     is_own = isinstance(item.node, ast.Attribute) and attribute_chain(item.node.value) in (["self"], ["cls"])
     held = holder_of(project, module, item) if not is_own else None
@@ -224,7 +228,7 @@ def _of_class(project: Project, module: ModuleNames, item: Given) -> list[Source
     return [each for each in found if each is not None] if None not in found and len(found) == len(values) else []
 
 
-def stated(found: Sequence[Source]) -> list[Source]:
+def stated(found: Sequence[ValueSource]) -> list[ValueSource]:
     """Of what a setting can have its value from, what runs are given; else the defaults.
 
     What a read falls back to (``.get("mode", None)``) is no default where some file may hold the setting.
@@ -234,7 +238,7 @@ def stated(found: Sequence[Source]) -> list[Source]:
     return [source for source in seen if source.kind in GIVEN] or defaults or list(found)
 
 
-def documented(project: Project, module: ModuleNames, item: Given) -> list[Source]:
+def documented(project: Project, module: ModuleNames, item: TestedText) -> list[ValueSource]:
     """The launch lines of read-mes, and of the head of the file, that give an option what the test asks for."""
     name, node = item.text.rpartition(".")[2], item.node
     if not name.isidentifier() or (
@@ -244,12 +248,12 @@ def documented(project: Project, module: ModuleNames, item: Given) -> list[Sourc
     return [source for source in shown_sources(project, module, name) if fits(source.value, item)]
 
 
-def _left_out(project: Project, module: ModuleNames, item: Given, default: Source) -> Iterator[Source]:
+def _left_out(project: Project, module: ModuleNames, item: TestedText, default: ValueSource) -> Iterator[ValueSource]:
     """The launch lines of read-mes that leave an option to its default."""
     yield from lines_leaving_out(project, module, item.text.rpartition(".")[2], default.value)
 
 
-def _holder(project: Project, module: ModuleNames, item: Given) -> ModuleNames | None:
+def _holder(project: Project, module: ModuleNames, item: TestedText) -> ModuleNames | None:
     """The module that a condition stands in."""
     return next((other for other in _near(project, module) if item.scope in other.scopes.values()), None)
 
@@ -264,7 +268,7 @@ def _near(project: Project, module: ModuleNames) -> Iterator[ModuleNames]:
     yield from (other for other in connected_modules(project, module) if other is not module)
 
 
-def fits(value: Constant, item: Given) -> bool:
+def fits(value: Constant, item: TestedText) -> bool:
     """Whether a condition holds with a value."""
     return any(_is_same(value, wanted, item.text) for wanted in item.values) == item.equal
 
@@ -287,7 +291,7 @@ def _shown(value: Constant) -> str:
     return value.name if isinstance(value, Dtype) else str(value)
 
 
-def _is_settled(item: Given, known: Sequence[Given]) -> bool:
+def _is_settled(item: TestedText, known: Sequence[TestedText]) -> bool:
     """Whether what is known says the same already."""
     return any(
         same_operand(item.text, other.text)
@@ -296,14 +300,14 @@ def _is_settled(item: Given, known: Sequence[Given]) -> bool:
     )
 
 
-def _keeps_out(item: Given, other: Given) -> bool:
+def _keeps_out(item: TestedText, other: TestedText) -> bool:
     """``x == "bf16"`` says ``x != "fp16"``."""
     return other.equal and not item.equal and not set(other.values) & set(item.values) and True not in item.values
 
 
-def _excluded(item: Given, known: Sequence[Given]) -> bool:
+def _excluded(item: TestedText, known: Sequence[TestedText]) -> bool:
     return any(excludes(item, (_renamed(other, item.text),)) for other in known if same_operand(item.text, other.text))
 
 
-def _renamed(item: Given, text: str) -> Given:
-    return Given(text, item.values, item.equal, item.node, item.scope)
+def _renamed(item: TestedText, text: str) -> TestedText:
+    return TestedText(text, item.values, item.equal, item.node, item.scope)

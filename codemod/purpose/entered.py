@@ -15,7 +15,7 @@ from ..torch.accelerators import accelerator_at
 from ..torch.autocast import Autocast, autocasts_in
 from ..torch.dtypes import BF16, FP16, UNKNOWN, as_dtype
 from ..torch.entering_calls import sites_of
-from ..torch.unscaled_steps import Entry
+from ..torch.unscaled_steps import RegionEntry
 from .files import is_test
 from .lightning import step_runs
 from .steps import contexts_around, may_be_autocast, may_enter_autocast
@@ -84,20 +84,20 @@ MADE: Domain[Autocast] = Domain(_made_by, lambda _question, _module, _node, _why
 name of the class (`autocast = torch.cuda.amp.autocast if fp16 else nullcontext`)."""
 
 
-def entries_of(project: Project, region: Autocast) -> Sequence[Entry]:
+def entries_of(project: Project, region: Autocast) -> Sequence[RegionEntry]:
     """Where a region is entered: in place, as a decorator, by a name, or by a function that makes no other region."""
     in_place = region.form == "with" or (region.form == "decorator" and region.call is not None)
-    here = (Entry(region.module, region.node),) if in_place else ()
+    here = (RegionEntry(region.module, region.node),) if in_place else ()
     return (*here, *project.fact(_named_entries).get(region, ()))
 
 
-def _named_entries(project: Project) -> dict[Autocast, list[Entry]]:
-    found: dict[Autocast, list[Entry]] = {}
+def _named_entries(project: Project) -> dict[Autocast, list[RegionEntry]]:
+    found: dict[Autocast, list[RegionEntry]] = {}
     for module in modules_with(project, ("backward",), ("with ",), where=may_enter_autocast):
         for item in module.of_type(ast.withitem):
             regions = trace(project, module, item.context_expr, MADE) if may_be_autocast(item.context_expr) else ()
             if len(regions) == 1 and regions[0].node is not item.context_expr:
-                found.setdefault(regions[0], []).append(Entry(module, item.context_expr))
+                found.setdefault(regions[0], []).append(RegionEntry(module, item.context_expr))
     return found
 
 

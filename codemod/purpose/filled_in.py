@@ -11,12 +11,14 @@ from ..python.names import ModuleNames, attribute_chain
 from ..python.paths import guards, position
 from ..source.project import Project
 from ..trainers.reading.links import sources
-from ..trainers.reading.source import Source
+from ..trainers.reading.source import ValueSource
 
 MISSING = (None, "")
 
 
-def as_filled_in(project: Project, module: ModuleNames, node: ast.expr, found: Sequence[Source]) -> list[Source]:
+def as_filled_in(
+    project: Project, module: ModuleNames, node: ast.expr, found: Sequence[ValueSource]
+) -> list[ValueSource]:
     """The values of a setting, with what the code gives it in place of those that are missing.
 
     None at all where that is not one known value.

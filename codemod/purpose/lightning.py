@@ -8,12 +8,12 @@ from ..python.functions import all_bases
 from ..python.names import FunctionNode, ModuleNames, resolve
 from ..source.project import Project
 from ..torch.api import LIGHTNING
-from .runs import Run, runs_of
+from .runs import HalfProgram, runs_of
 
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 
 
-def step_runs(project: Project, module: ModuleNames, function: FunctionNode) -> tuple[Run, ...]:
+def step_runs(project: Project, module: ModuleNames, function: FunctionNode) -> tuple[HalfProgram, ...]:
     """The Trainers that run a step of a LightningModule under autocast; empty for any other function."""
     owner = module.scopes[function].parent
     if function.name not in STEPS or owner is None or not isinstance(owner.node, ast.ClassDef):

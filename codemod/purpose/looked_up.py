@@ -14,7 +14,7 @@ from .files import is_test
 from .imports import importers_of
 from .outcomes import known_texts
 
-Runs = Callable[[Project, "tuple[ModuleNames, ast.AST]"], bool]
+ReachTest = Callable[[Project, "tuple[ModuleNames, ast.AST]"], bool]
 Lookup: TypeAlias = "tuple[ast.expr, ast.expr, ast.expr | None]"
 """Where something is looked up, on what, and under which name (None for any)."""
 WHOLE = ("getmembers", "dir")
@@ -26,7 +26,9 @@ DELEGATING = ("__getattr__", "__getattribute__")
 PLAIN_METACLASSES = ("ABCMeta", "type", "EnumMeta")
 
 
-def is_looked_up(project: Project, module: ModuleNames, owner: Scope | None, names: Iterable[str], runs: Runs) -> bool:
+def is_looked_up(
+    project: Project, module: ModuleNames, owner: Scope | None, names: Iterable[str], runs: ReachTest
+) -> bool:
     """Whether code that may run computes a name and finds one of ``names``: of a module, or of a class's objects."""
     found = [
         (other, lookup)
@@ -142,7 +144,7 @@ def _evaluated(module: ModuleNames) -> Iterator[Lookup]:
             yield call, call, call.args[0]
 
 
-def is_served(project: Project, module: ModuleNames, owner: Scope | None, name: str, runs: Runs) -> bool:
+def is_served(project: Project, module: ModuleNames, owner: Scope | None, name: str, runs: ReachTest) -> bool:
     """Whether ``fire.Fire()`` makes a command of it: of all that its module has, or of what it is passed."""
     near = [other for other in project.memo(_near, module) if "fire" in other.imported_packages]
     served = [(other, call) for other in near for call in other.calls_by_name.get("Fire", ())]

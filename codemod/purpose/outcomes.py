@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..python.arguments import hides_arguments
 from ..python.callers import callers_of
-from ..python.enumerations import Member, enumeration_of, equals_its_value, member_named, members_of
+from ..python.enumerations import EnumMember, enumeration_of, equals_its_value, member_named, members_of
 from ..python.functions import called_function, class_of
 from ..python.names import (
     FunctionNode,
@@ -23,10 +23,10 @@ from ..python.names import (
 from ..python.paths import Guard, guards
 from ..python.settings_objects import may_hold_settings
 from ..python.trace import Domain, Trace, trace
-from ..python.trace_steps import Bound, Gap, Step
+from ..python.trace_steps import FromBinding, TraceGap, TraceStep
 from ..source.facts import memo
 from ..source.project import Project
-from ..torch.dtypes import Given
+from ..torch.dtypes import TestedText
 from ..torch.tables.operations import OPERATIONS
 from .files import is_test
 from .set_elsewhere import given_elsewhere
@@ -52,9 +52,9 @@ class Open:
 SOMETHING, OPEN = Something(), Open()
 CUT = Open()
 """What is too much to look at: what calls pass that are too many, a way that is too long."""
-Known = tuple[str, object]
-Answer = Known | Something | Open
-Values = Callable[[ast.expr], tuple[Answer, ...]]
+KnownOutcome = tuple[str, object]
+TestOutcome = KnownOutcome | Something | Open
+OutcomesOf = Callable[[ast.expr], tuple[TestOutcome, ...]]
 
 
 def can_come_out(project: Project, module: ModuleNames, test: ast.expr, holds: bool) -> bool:
@@ -78,7 +78,7 @@ def runs_with(project: Project, module: ModuleNames, node: ast.AST, made: tuple[
         return True
     defaults = defaults_in(target.node.args)
 
-    def values(asked: ast.expr) -> tuple[Answer, ...]:
+    def values(asked: ast.expr) -> tuple[TestOutcome, ...]:
         bindings = module.bindings_of(asked) if isinstance(asked, ast.Name) else []
         if not isinstance(asked, ast.Name) or [item.kind for item in bindings] != ["parameter"]:
             return _values(project, module, asked)
@@ -89,7 +89,7 @@ def runs_with(project: Project, module: ModuleNames, node: ast.AST, made: tuple[
     return all(_comes_out(guard.test, guard.holds, values) for guard in guards(module, node))
 
 
-def can_hold(project: Project, module: ModuleNames, item: Given) -> bool:
+def can_hold(project: Project, module: ModuleNames, item: TestedText) -> bool:
     """Whether a condition can hold in some run, as `can_come_out` says it of a test in ``module``."""
     plain = isinstance(item.node, ast.Name | ast.Attribute) and item.node in module.parents
     if not plain or ast.unparse(item.node) != item.text:
@@ -98,7 +98,7 @@ def can_hold(project: Project, module: ModuleNames, item: Given) -> bool:
     return any(asks(each) in (None, item.equal) for each in _values(project, module, item.node))
 
 
-def _comes_out(test: ast.expr, holds: bool, values: Values) -> bool:
+def _comes_out(test: ast.expr, holds: bool, values: OutcomesOf) -> bool:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _comes_out(test.operand, not holds, values)
     if isinstance(test, ast.BoolOp):
@@ -111,7 +111,7 @@ def _comes_out(test: ast.expr, holds: bool, values: Values) -> bool:
     return True
 
 
-def _compares(test: ast.Compare, holds: bool, values: Values) -> bool:
+def _compares(test: ast.Compare, holds: bool, values: OutcomesOf) -> bool:
     operator, left, right = test.ops[0], test.left, test.comparators[0]
     if isinstance(operator, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
         wanted = [right]
@@ -128,7 +128,7 @@ def _compares(test: ast.Compare, holds: bool, values: Values) -> bool:
     return any(_is_among(item, constants) in (None, holds is equal) for item in values(left))
 
 
-def _constant(node: ast.expr, values: Values) -> list[object]:
+def _constant(node: ast.expr, values: OutcomesOf) -> list[object]:
     """The literal that is compared with, or what a member of an enumeration stands for; none of anything else."""
     if isinstance(node, ast.Constant):
         return [node.value]
@@ -137,7 +137,7 @@ def _constant(node: ast.expr, values: Values) -> list[object]:
     return [item[1] for item in found if isinstance(item, tuple)] if len(found) == 1 else []
 
 
-def _is_among(item: Answer, constants: Sequence[object]) -> bool | None:
+def _is_among(item: TestOutcome, constants: Sequence[object]) -> bool | None:
     if isinstance(item, tuple):
         same = any(type(item[1]) is type(each) and item[1] == each for each in constants)
         return same or (None if any(_may_be_parsed(item[1], each) for each in constants) else False)
@@ -146,11 +146,11 @@ def _is_among(item: Answer, constants: Sequence[object]) -> bool | None:
 
 def _may_be_parsed(one: object, other: object) -> bool:
     """Whether one is a member and the other its value, of which a parser may make the member: ``type=Kind``."""
-    parsed = (isinstance(item, Member) and item.value == word for item, word in ((one, other), (other, one)))
+    parsed = (isinstance(item, EnumMember) and item.value == word for item, word in ((one, other), (other, one)))
     return any(parsed)
 
 
-def _is_true(item: Answer) -> bool | None:
+def _is_true(item: TestOutcome) -> bool | None:
     return bool(item[1]) if isinstance(item, tuple) else None
 
 
@@ -159,17 +159,17 @@ def known_texts(project: Project, module: ModuleNames, node: ast.expr) -> frozen
     found = _values(project, module, node)
     known = frozenset(item[1] for item in found if isinstance(item, tuple))
     is_open = any(isinstance(item, Open) for item in found)
-    return known if not is_open and not any(isinstance(item, Member) for item in known) else None
+    return known if not is_open and not any(isinstance(item, EnumMember) for item in known) else None
 
 
 # --- what a name can be -----------------------------------------------------------------------------------------------
 
 
-def _values(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Answer, ...]:
+def _values(project: Project, module: ModuleNames, node: ast.expr) -> tuple[TestOutcome, ...]:
     return trace(project, module, node, VALUES)
 
 
-def _leaf(question: Trace[Answer], module: ModuleNames, node: ast.expr) -> Iterable[Answer] | None:
+def _leaf(question: Trace[TestOutcome], module: ModuleNames, node: ast.expr) -> Iterable[TestOutcome] | None:
     if isinstance(node, ast.Constant):
         return (_literal(node.value),)
     if isinstance(node, DISPLAYS):
@@ -179,11 +179,11 @@ def _leaf(question: Trace[Answer], module: ModuleNames, node: ast.expr) -> Itera
     return _made(question, module, node) if isinstance(node, ast.Call) and _makes_object(node) else None
 
 
-def _literal(value: object) -> Known:
+def _literal(value: object) -> KnownOutcome:
     return (type(value).__name__, value)
 
 
-def _member(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) -> Iterable[Answer] | None:
+def _member(question: Trace[TestOutcome], module: ModuleNames, node: ast.Attribute) -> Iterable[TestOutcome] | None:
     """``Kind.BCE``, and ``kind.value``, where all that the kind can be are members."""
     member = member_named(question.project, module, node)
     if member is not None:
@@ -194,11 +194,11 @@ def _member(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) -
     if named is not None:
         return (_literal(named.value),)
     found = question.of(module, node.value) if isinstance(node.value, ast.Name | ast.Attribute) else ()
-    members = [item[1] for item in found if isinstance(item, tuple) and isinstance(item[1], Member)]
+    members = [item[1] for item in found if isinstance(item, tuple) and isinstance(item[1], EnumMember)]
     return [_literal(item.value) for item in members] if members and len(members) == len(found) else None
 
 
-def _made(question: Trace[Answer], module: ModuleNames, node: ast.Call) -> Iterator[Answer]:
+def _made(question: Trace[TestOutcome], module: ModuleNames, node: ast.Call) -> Iterator[TestOutcome]:
     """An object; ``Kind("bce")`` is the member of that value."""
     owner = enumeration_of(question.project, module, node.func) if len(node.args) == 1 and not node.keywords else None
     if owner is None:
@@ -207,7 +207,7 @@ def _made(question: Trace[Answer], module: ModuleNames, node: ast.Call) -> Itera
     offered = members_of(owner.node).values()
     for item in question.of(module, node.args[0]):
         member = item[1] if isinstance(item, tuple) else None
-        member = member if isinstance(member, Member) else Member(owner, member)
+        member = member if isinstance(member, EnumMember) else EnumMember(owner, member)
         known = member.owner is owner and any(_is_among(_literal(member.value), [each]) for each in offered)
         yield _literal(member.value if equals_its_value(member) else member) if known else OPEN
 
@@ -217,14 +217,14 @@ def _makes_object(node: ast.Call) -> bool:
     return (attribute_chain(node.func) or [""])[-1][:1].isupper()
 
 
-def _carried(question: Trace[Answer], step: Step, values: Iterable[Answer]) -> Iterable[Answer]:
+def _carried(question: Trace[TestOutcome], step: TraceStep, values: Iterable[TestOutcome]) -> Iterable[TestOutcome]:
     """A value that is given in a branch counts where that branch can be taken; so does what others give."""
-    if isinstance(step, Bound) and step.binding.kind != "parameter" and isinstance(step.binding.node, ast.stmt):
+    if isinstance(step, FromBinding) and step.binding.kind != "parameter" and isinstance(step.binding.node, ast.stmt):
         return [*(values if _is_taken(question, step, step.binding.node) else ()), *_elsewhere(question, step)]
     return values
 
 
-def _is_taken(question: Trace[Answer], step: Bound, statement: ast.stmt) -> bool:
+def _is_taken(question: Trace[TestOutcome], step: FromBinding, statement: ast.stmt) -> bool:
     inner = Trace(question.project, VALUES, question)  # type: ignore[arg-type]
     for guard in question.project.memo(_guards, (step.module, statement)):
         comes_out = _comes_out(guard.test, guard.holds, lambda node: inner.of(step.module, node))
@@ -234,7 +234,7 @@ def _is_taken(question: Trace[Answer], step: Bound, statement: ast.stmt) -> bool
     return True
 
 
-def _elsewhere(question: Trace[Answer], step: Bound) -> Iterator[Answer]:
+def _elsewhere(question: Trace[TestOutcome], step: FromBinding) -> Iterator[TestOutcome]:
     """What other code gives the attribute, or the variable of the module: ``trainer.amp = True``."""
     scope, name = step.binding.scope, step.binding.name
     owner = scope.enclosing_class if name.startswith("self.") else scope if scope is step.module.module_scope else None
@@ -247,13 +247,13 @@ def _guards(_project: Project, asked: tuple[ModuleNames, ast.stmt]) -> tuple[Gua
     return guards(*asked)
 
 
-def _gap(question: Trace[Answer], module: ModuleNames, node: ast.AST, why: Gap) -> Iterable[Answer]:
+def _gap(question: Trace[TestOutcome], module: ModuleNames, node: ast.AST, why: TraceGap) -> Iterable[TestOutcome]:
     """A parameter that nobody is known to fill has its default; what is asked for without one is passed."""
-    if why is Gap.CALLERS and isinstance(node, ast.arg) and _has_default(module, node):
+    if why is TraceGap.CALLERS and isinstance(node, ast.arg) and _has_default(module, node):
         return (OPEN,) if question.project.memo(may_be_passed, (module, node)) else ()
-    function = module.parents.get(module.parents.get(node, node)) if why is Gap.MORE_CALLERS else None
+    function = module.parents.get(module.parents.get(node, node)) if why is TraceGap.MORE_CALLERS else None
     is_cut = isinstance(function, FunctionNode) and callers_of(question.project, module, function).is_cut
-    return (CUT if is_cut or why is Gap.LIMIT else OPEN,)
+    return (CUT if is_cut or why is TraceGap.LIMIT else OPEN,)
 
 
 def may_be_passed(project: Project, asked: tuple[ModuleNames, ast.arg]) -> bool:
@@ -314,7 +314,7 @@ def _has_default(module: ModuleNames, node: ast.arg) -> bool:
     return isinstance(arguments, ast.arguments) and node.arg in defaults_in(arguments)
 
 
-def _setting(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) -> Iterator[Answer]:
+def _setting(question: Trace[TestOutcome], module: ModuleNames, node: ast.Attribute) -> Iterator[TestOutcome]:
     """An option has its default, and any value that a launch line or a configuration may give it."""
     project = question.project
     is_option = may_hold_settings(project, module, node.value)
@@ -332,5 +332,5 @@ def _setting(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) 
         yield OPEN
 
 
-VALUES: Domain[Answer] = Domain(_leaf, _gap, _carried, setting=_setting)
+VALUES: Domain[TestOutcome] = Domain(_leaf, _gap, _carried, setting=_setting)
 """What a variable, an argument or an option can be, as far as tests of it are concerned."""

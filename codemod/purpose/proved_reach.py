@@ -26,7 +26,7 @@ from .switches import is_spelled
 
 MAX_HOPS = 4
 """How many calls up a function is followed."""
-Runs = Callable[[Project, tuple[ModuleNames, ast.AST]], bool]
+ProvedReachTest = Callable[[Project, tuple[ModuleNames, ast.AST]], bool]
 """Whether the tests around a place in its function let it run."""
 PACKAGING = ("[project]", "[build-system]", "[tool.poetry]")
 """Sections of ``pyproject.toml`` that make a project one for others to install."""
@@ -60,7 +60,7 @@ WRAPPING = (
 """How decorators begin that only change what stands below them."""
 
 
-def is_reached(project: Project, module: ModuleNames, node: ast.AST, runs: Runs | None = None) -> bool:
+def is_reached(project: Project, module: ModuleNames, node: ast.AST, runs: ProvedReachTest | None = None) -> bool:
     """Whether a run of the project comes to ``node``, as far as calls, arguments and options tell.
 
     ``runs`` asks more of each place on the way than `can_run`.
@@ -73,7 +73,9 @@ def can_run(project: Project, module: ModuleNames, node: ast.AST) -> bool:
     return project.memo(_can_run, (module, node))
 
 
-def _is_reached(project: Project, module: ModuleNames, node: ast.AST, runs: Runs, way: tuple[ast.AST, ...]) -> bool:
+def _is_reached(
+    project: Project, module: ModuleNames, node: ast.AST, runs: ProvedReachTest, way: tuple[ast.AST, ...]
+) -> bool:
     if not project.memo(runs, (module, node)):
         return False
     function = module.scope_of(node).function.node
@@ -115,7 +117,7 @@ def _is_chosen(project: Project, test: ast.expr) -> bool:
     return len(words) < len(items) or "__main__" in words or any(project.memo(is_spelled, word) for word in words)
 
 
-def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs, int]) -> bool:
+def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode, ProvedReachTest, int]) -> bool:
     """Whether code outside of tests reads the name of a function, or of its class where others call its method.
 
     What is read only behind switches that are off, or in what no run comes to, is not used. A file that is no program
@@ -185,7 +187,7 @@ def _is_taken_in(project: Project, module: ModuleNames, owner: Scope | None, nam
     return not _only_wraps(node) or is_collected(project, module, owner)
 
 
-def _is_computed(project: Project, asked: tuple[ModuleNames, FunctionNode, Runs]) -> bool:
+def _is_computed(project: Project, asked: tuple[ModuleNames, FunctionNode, ProvedReachTest]) -> bool:
     """Whether code that may run finds a function, or its class, under a name that it computes."""
     module, function, runs = asked
     names, owner = tuple(_names_of(project, module, function)), module.scopes[function].enclosing_class

@@ -20,11 +20,10 @@ from ..releases.manifests import directory_of, is_manifest
 from ..source.facts import memo
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
-from ..torch.dtypes import BF16, FP16, FP32, MIXED, Dtype, Given, Scenario
+from ..torch.dtypes import BF16, FP16, FP32, MIXED, Dtype, Scenario, TestedText
 from ..trainers.framework import FAMILIES
 from ..trainers.reading.precision import precision_of
-from ..trainers.reading.run_members import Member
-from ..trainers.reading.run_members import Run as Launch
+from ..trainers.reading.run_members import Run, RunMember
 from ..trainers.reading.runs import runs_of as launches_of
 from .decided import decided, settings_asked
 from .files import is_test, purpose_of
@@ -48,7 +47,7 @@ INSTRUCTIONS = ("readme", "install", "dockerfile")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class HalfProgram:
     """A program, as far as it computes in 16 bits."""
 
     place: Place
@@ -79,7 +78,7 @@ class Run:
         return any(regime.endswith("-mixed") for regime in self.regimes)
 
 
-def runs_of(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Run, ...]:
+def runs_of(project: Project, module: ModuleNames, node: ast.AST) -> tuple[HalfProgram, ...]:
     """The runs on an accelerator that use the definition around ``node`` by its name, or may build it by a string;
     programs that train come first.
 
@@ -92,14 +91,14 @@ def runs_of(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Run, 
     return tuple(sorted(found, key=lambda run: run.starts[0] not in trained))
 
 
-def _may_build(project: Project, run: Run, path: str) -> bool:
+def _may_build(project: Project, run: HalfProgram, path: str) -> bool:
     """Whether the program imports by computed names, and could import this file of its project."""
     folder = project_folder(project, run.starts[0].document.path)
     own = path.startswith(folder) and not purpose_of(path).is_left_alone
     return own and project.memo(_imports_by_name, run.starts)
 
 
-def is_switched_on(project: Project, run: Run) -> bool:
+def is_switched_on(project: Project, run: HalfProgram) -> bool:
     """Whether the project gives a run in which the region is open, as far as its switch and its place tell."""
     return run.region is None or can_be_open(project, run.region)
 
@@ -135,7 +134,7 @@ def open_scenarios(project: Project, region: Autocast) -> tuple[Scenario, ...]:
     )
 
 
-def go_together(project: Project, module: ModuleNames, asked: Sequence[Given]) -> bool:
+def go_together(project: Project, module: ModuleNames, asked: Sequence[TestedText]) -> bool:
     """Whether one run gives all that is asked for; what is not known of one of the settings rules out nothing."""
     settings = list(dict.fromkeys(each for item in asked for each in settings_asked(project, module, item)))
     alone = [decided(project, module, [each]) for each in settings]
@@ -145,7 +144,7 @@ def go_together(project: Project, module: ModuleNames, asked: Sequence[Given]) -
     return together is None or not together.open
 
 
-def uses(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:
+def uses(project: Project, run: HalfProgram, module: ModuleNames, node: ast.AST) -> bool:
     """Whether the program of ``run`` uses the class or function that holds ``node`` by its name."""
     return project.memo(_definitions_reached, run.starts).holds(module, node)
 
@@ -159,7 +158,7 @@ def is_trained(project: Project, module: ModuleNames, node: ast.AST) -> bool:
     return reaches and is_run(project, module, node)
 
 
-def runs_around(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Run, ...]:
+def runs_around(project: Project, module: ModuleNames, node: ast.AST) -> tuple[HalfProgram, ...]:
     """The runs on any device that use the definition around ``node``; where no program does, those that train there.
 
     A library's own kernels are used by programs that are not part of the tree. What a program of the tree uses in
@@ -201,11 +200,11 @@ def _definitions_reached(project: Project, starts: tuple[ModuleNames, ...]) -> R
     return reached(project, [(module, module.tree) for module in starts])
 
 
-def _all_runs(project: Project) -> tuple[Run, ...]:
+def _all_runs(project: Project) -> tuple[HalfProgram, ...]:
     return (*_of_regions(project), *_of_launches(project))
 
 
-def _of_regions(project: Project) -> Iterator[Run]:
+def _of_regions(project: Project) -> Iterator[HalfProgram]:
     trained = training_modules(project)
     for item in autocasts(project):
         document = item.module.document
@@ -214,7 +213,7 @@ def _of_regions(project: Project) -> Iterator[Run]:
             place = Place(document.path, document.span(item.node), f"autocast can compute in {_named(regimes)} here")
             starts = starts_of(project, item.module)
             trains = not runs_without_gradients(item) and any(module in trained for module in starts)
-            yield Run(place, regimes, starts, trains, item.device == "cpu", region=item)
+            yield HalfProgram(place, regimes, starts, trains, item.device == "cpu", region=item)
 
 
 def _regimes_of(project: Project, item: Autocast) -> frozenset[str]:
@@ -225,7 +224,7 @@ def _regimes_of(project: Project, item: Autocast) -> frozenset[str]:
     return frozenset(MIXED[value] for value in values if isinstance(value, Dtype) and value in HALVES.values())
 
 
-def _of_launches(project: Project) -> Iterator[Run]:
+def _of_launches(project: Project) -> Iterator[HalfProgram]:
     """What a trainer is configured to in code, in its files, or by a launch line."""
     for launch in launches_of(project):
         member, regimes = _precision_of(project, launch)
@@ -237,10 +236,10 @@ def _of_launches(project: Project) -> Iterator[Run]:
             accelerator = scope.last("accelerator")
             on_cpu = accelerator is not None and accelerator.value == "cpu"
             by_engine = any(item.scope.framework.id == "deepspeed" for item in launch.members)
-            yield Run(place, regimes, starts, True, on_cpu, scope.framework.id, by_engine=by_engine)
+            yield HalfProgram(place, regimes, starts, True, on_cpu, scope.framework.id, by_engine=by_engine)
 
 
-def _precision_of(project: Project, launch: Launch) -> tuple[Member | None, frozenset[str]]:
+def _precision_of(project: Project, launch: Run) -> tuple[RunMember | None, frozenset[str]]:
     """The strongest member that states a precision, and the 16-bit regimes among those it can be.
 
     A trainer that is asked for nothing leaves it to its launcher.

@@ -18,7 +18,7 @@ from .computed_names import classes_of, is_module, is_of_class, may_be_text
 from .files import is_test
 from .switches import is_set
 
-Given: TypeAlias = "tuple[ModuleNames, ast.expr | None]"
+SetValue: TypeAlias = "tuple[ModuleNames, ast.expr | None]"
 """An expression that gives a value; None for one that is not written down."""
 Store: TypeAlias = "tuple[ModuleNames, ast.expr, ast.expr | None, ast.expr | None]"
 """A store under a name that is computed: the object, the name (None for any), and the value."""
@@ -28,7 +28,7 @@ RESTORING = ("load_state_dict", "__setstate__", "load_state")
 """Methods that only give back what the object itself had."""
 
 
-def holder_of(project: Project, module: ModuleNames, item: dtypes.Given) -> tuple[ModuleNames, Scope, str] | None:
+def holder_of(project: Project, module: ModuleNames, item: dtypes.TestedText) -> tuple[ModuleNames, Scope, str] | None:
     """The class of ``self.amp`` and ``CFG.amp``, or the module of ``settings.AMP``, with the name there."""
     if not isinstance(item.node, ast.Attribute):
         return None
@@ -44,7 +44,7 @@ def holder_of(project: Project, module: ModuleNames, item: dtypes.Given) -> tupl
 
 
 @memo
-def given_elsewhere(project: Project, module: ModuleNames, owner: Scope, name: str) -> tuple[Given, ...]:
+def given_elsewhere(project: Project, module: ModuleNames, owner: Scope, name: str) -> tuple[SetValue, ...]:
     """What others than a class (code that has its objects, classes below it) or a module give one of its names."""
     setting, computing = project.fact(_setting, name), project.fact(_computing, name)
     stores = [item for path in setting for item in _given_at(project, path, module, owner, name)[0]]
@@ -55,7 +55,7 @@ def given_elsewhere(project: Project, module: ModuleNames, owner: Scope, name: s
 @memo
 def _given_at(
     project: Project, path: str, module: ModuleNames, owner: Scope, name: str
-) -> tuple[tuple[Given, ...], tuple[Given, ...]]:
+) -> tuple[tuple[SetValue, ...], tuple[SetValue, ...]]:
     """What one file gives it, under the name as it is written, and under one that is computed."""
     stores = [
         (other, value)
@@ -177,7 +177,7 @@ def _replaced(module: ModuleNames) -> Iterator[tuple[ast.expr, ast.expr | None, 
             yield holder, key, given  # type: ignore[misc]
 
 
-def _overridden(project: Project, module: ModuleNames, name: str) -> tuple[Given, ...]:
+def _overridden(project: Project, module: ModuleNames, name: str) -> tuple[SetValue, ...]:
     """What ``exec(open("more.py").read())`` gives a variable: a launch line, or a file of nothing but variables."""
     if not any(isinstance(call.func, ast.Name) for call in module.calls_by_name.get("exec", ())):
         return ()

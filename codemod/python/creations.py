@@ -16,7 +16,7 @@ from .functions import called_function, class_of
 from .names import Binding, ModuleNames, attribute_chain
 from .scopes import last_name
 from .trace import Domain, Trace, trace
-from .trace_steps import Bound, Defaulted, Gap, Step
+from .trace_steps import Defaulted, FromBinding, TraceGap, TraceStep
 
 PARSING = ("parse_args_into_dataclasses", "parse_args_and_config", "parse_dict", "parse_yaml_file", "parse_json_file")
 """Methods of HfArgumentParser and TrlParser that make the trainer's arguments from what the program is given."""
@@ -46,7 +46,7 @@ class Creation:
     names: tuple[ObjectName, ...] = ()
 
 
-Made: TypeAlias = "Creation | None"
+MaybeCreation: TypeAlias = "Creation | None"
 
 
 def creations_of(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Creation, ...]:
@@ -74,7 +74,7 @@ def only_call(project: Project, module: ModuleNames, node: ast.expr) -> ast.Call
     return found[0].call if alone else None
 
 
-def _leaf(question: Trace[Made], module: ModuleNames, node: ast.expr) -> Iterable[Made] | None:
+def _leaf(question: Trace[MaybeCreation], module: ModuleNames, node: ast.expr) -> Iterable[MaybeCreation] | None:
     if isinstance(node, ast.Constant) and node.value is None:
         return ()
     if isinstance(node, ast.Attribute) and node.attr in INSIDE and ast.unparse(node.value) != "self":
@@ -89,11 +89,11 @@ def _leaf(question: Trace[Made], module: ModuleNames, node: ast.expr) -> Iterabl
     return None if is_followed else (Creation(module, node),)
 
 
-def _through(call: ast.Call, made: Iterable[Made]) -> Iterable[Made]:
+def _through(call: ast.Call, made: Iterable[MaybeCreation]) -> Iterable[MaybeCreation]:
     return [replace(item, through=(call, *item.through)) if item is not None else None for item in made]
 
 
-def _inside(made: tuple[Made, ...]) -> Iterable[Made] | None:
+def _inside(made: tuple[MaybeCreation, ...]) -> Iterable[MaybeCreation] | None:
     """What a wrapper holds is the model that it was given; None for an attribute of what nothing is known to wrap."""
     return made if made and all(item is not None and _may_be_wrapped(item) for item in made) else None
 
@@ -103,12 +103,16 @@ def _may_be_wrapped(made: Creation) -> bool:
     return not isinstance(made.call, ast.Call) or any(last_name(call.func) in MODEL_WRAPPERS for call in made.through)
 
 
-def _gap(_question: Trace[Made], _module: ModuleNames, _node: ast.AST, why: Gap) -> Iterable[Made]:
-    return () if why is Gap.MORE_CALLERS else (None,)
+def _gap(
+    _question: Trace[MaybeCreation], _module: ModuleNames, _node: ast.AST, why: TraceGap
+) -> Iterable[MaybeCreation]:
+    return () if why is TraceGap.MORE_CALLERS else (None,)
 
 
-def _carried(_question: Trace[Made], step: Step, made: Iterable[Made]) -> Iterable[Made]:
-    if not isinstance(step, Bound):
+def _carried(
+    _question: Trace[MaybeCreation], step: TraceStep, made: Iterable[MaybeCreation]
+) -> Iterable[MaybeCreation]:
+    if not isinstance(step, FromBinding):
         return made
     scope = step.binding.scope
     owner = scope.enclosing_class if step.binding.name.startswith("self.") else None
@@ -116,7 +120,9 @@ def _carried(_question: Trace[Made], step: Step, made: Iterable[Made]) -> Iterab
     return [replace(item, names=(name, *item.names)) if item is not None else None for item in made]
 
 
-def _element(question: Trace[Made], module: ModuleNames, call: ast.Call, position: int) -> Iterable[Made] | None:
+def _element(
+    question: Trace[MaybeCreation], module: ModuleNames, call: ast.Call, position: int
+) -> Iterable[MaybeCreation] | None:
     """``model, tokenizer = load(...)``: the first is what a library makes; ``prepare`` gives back what it is given.
 
     A parser makes all that it gives back.
@@ -126,19 +132,23 @@ def _element(question: Trace[Made], module: ModuleNames, call: ast.Call, positio
     return (Creation(module, call),) if position == 0 or last_name(call.func) in PARSING else None
 
 
-CREATIONS: Domain[Made] = Domain(_leaf, _gap, _carried, element=_element)
+CREATIONS: Domain[MaybeCreation] = Domain(_leaf, _gap, _carried, element=_element)
 """The call that made an object; None where the source does not say."""
 
 
-def _gap_here(_question: Trace[Made], module: ModuleNames, node: ast.AST, why: Gap) -> Iterable[Made]:
-    return (None,) if why in (Gap.EXPRESSION, Gap.OPTION) else (Creation(module, node),)  # type: ignore[arg-type]
+def _gap_here(
+    _question: Trace[MaybeCreation], module: ModuleNames, node: ast.AST, why: TraceGap
+) -> Iterable[MaybeCreation]:
+    return (None,) if why in (TraceGap.EXPRESSION, TraceGap.OPTION) else (Creation(module, node),)  # type: ignore[arg-type]
 
 
-def _carried_here(question: Trace[Made], step: Step, made: Iterable[Made]) -> Iterable[Made]:
+def _carried_here(
+    question: Trace[MaybeCreation], step: TraceStep, made: Iterable[MaybeCreation]
+) -> Iterable[MaybeCreation]:
     return () if isinstance(step, Defaulted) else _carried(question, step, made)
 
 
-HERE: Domain[Made] = Domain(_leaf, _gap_here, _carried_here, element=_element, asks_callers=False)
+HERE: Domain[MaybeCreation] = Domain(_leaf, _gap_here, _carried_here, element=_element, asks_callers=False)
 """The same, with the parameter in place of a call where callers would have to be asked."""
 
 

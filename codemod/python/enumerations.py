@@ -20,7 +20,7 @@ OWN_WAYS = ("__new__", "__eq__", "_missing_", "_value_", "value")
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class EnumMember:
     """A member, which equals nothing but itself."""
 
     owner: Scope
@@ -48,14 +48,14 @@ def enumeration_of(project: Project, module: ModuleNames, node: ast.expr) -> Sco
     return found[1] if known and not set(OWN_WAYS) & found[1].bindings.keys() else None
 
 
-def member_named(project: Project, module: ModuleNames, node: ast.expr) -> Member | None:
+def member_named(project: Project, module: ModuleNames, node: ast.expr) -> EnumMember | None:
     """The member that ``Kind.BCE`` names."""
     owner = enumeration_of(project, module, node.value) if isinstance(node, ast.Attribute) else None
     if owner is None or not isinstance(node, ast.Attribute):
         return None
     members = members_of(owner.node)
-    return Member(owner, members[node.attr]) if node.attr in members else None
+    return EnumMember(owner, members[node.attr]) if node.attr in members else None
 
 
-def equals_its_value(member: Member) -> bool:
+def equals_its_value(member: EnumMember) -> bool:
     return any(last_name(base) in MIXED for base in getattr(member.owner.node, "bases", ()))

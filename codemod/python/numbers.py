@@ -22,7 +22,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Div: operator.truediv,
     ast.Pow: math.pow,
 }
-Question: TypeAlias = "Trace[float | None]"
+NumberTrace: TypeAlias = "Trace[float | None]"
 
 
 def number_of(project: Project, module: ModuleNames, node: ast.expr) -> float | None:
@@ -35,7 +35,7 @@ def _only(values: Iterable[float | None]) -> float | None:
     return found[0] if len(found) == 1 else None
 
 
-def _leaf(question: Question, module: ModuleNames, node: ast.expr) -> Iterable[float | None] | None:
+def _leaf(question: NumberTrace, module: ModuleNames, node: ast.expr) -> Iterable[float | None] | None:
     if isinstance(node, ast.Constant):
         plain = isinstance(node.value, int | float) and not isinstance(node.value, bool)
         return (_float(node.value) if plain else None,)
@@ -62,7 +62,7 @@ def _float(value: object) -> float | None:
         return None
 
 
-def _arithmetic(question: Question, module: ModuleNames, node: ast.BinOp) -> float | None:
+def _arithmetic(question: NumberTrace, module: ModuleNames, node: ast.BinOp) -> float | None:
     compute = _OPERATORS.get(type(node.op))
     left, right = _only(question.of(module, node.left)), _only(question.of(module, node.right))
     if compute is None or left is None or right is None:

@@ -17,7 +17,7 @@ from .scopes import text_of
 LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
 Loops = (ast.For, ast.AsyncFor, ast.While)
 ScopeNodes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
-Facts: TypeAlias = frozenset[tuple[str, bool]]
+PathFacts: TypeAlias = frozenset[tuple[str, bool]]
 """Texts that are true or false."""
 EXITS_OF_PROCESS = ("sys.exit", "exit", "quit", "os._exit")
 
@@ -131,7 +131,7 @@ def leaving_statement(module: ModuleNames, block: Sequence[ast.stmt]) -> ast.stm
     return None
 
 
-def guard_facts(module: ModuleNames, node: ast.AST) -> Facts:
+def guard_facts(module: ModuleNames, node: ast.AST) -> PathFacts:
     """The facts of all guards of ``node``."""
     return frozenset(fact for guard in guards(module, node) for fact in guard.facts)
 
@@ -145,7 +145,7 @@ def exclusive(module: ModuleNames, first: ast.AST, second: ast.AST) -> bool:
     return _in_different_arms(module, first, second)
 
 
-def _contradicts(mine: Sequence[Guard], theirs: Facts) -> bool:
+def _contradicts(mine: Sequence[Guard], theirs: PathFacts) -> bool:
     """Whether some guard cannot hold where ``theirs`` do; ``a or b`` fails only where both are known to be false."""
     for guard in mine:
         if any((text, not holds) in theirs for text, holds in guard.facts):

@@ -28,13 +28,24 @@ from .functions import (
 from .limits import MAX_CALLER_HOPS, MAX_DEPTH, MAX_STEPS, MAX_VALUES
 from .names import Binding, FunctionNode, ModuleNames, attribute_chain, definition_named, definition_of
 from .options import options_read
-from .trace_memory import Reach, TraceMemory, Way
-from .trace_steps import Bound, Chosen, Declared, Defaulted, Filled, Gap, LookedUp, Passed, Returned, Step
+from .trace_memory import Reach, TraceMemory, TraceWay
+from .trace_steps import (
+    Chosen,
+    Defaulted,
+    Filled,
+    FromBinding,
+    FromDeclaration,
+    LookedUp,
+    Passed,
+    Returned,
+    TraceGap,
+    TraceStep,
+)
 
 V = TypeVar("V", bound=Hashable)
 
 
-def _as_they_are(_trace: Trace[V], _step: Step, values: Iterable[V]) -> Iterable[V]:
+def _as_they_are(_trace: Trace[V], _step: TraceStep, values: Iterable[V]) -> Iterable[V]:
     return values
 
 
@@ -52,9 +63,9 @@ class Domain(Generic[V]):
 
     leaf: Callable[[Trace[V], ModuleNames, ast.expr], Iterable[V] | None]
     """The answers that an expression is by itself; None: it is followed. Parts of it are asked for with `Trace.of`."""
-    gap: Callable[[Trace[V], ModuleNames, ast.AST, Gap], Iterable[V]]
+    gap: Callable[[Trace[V], ModuleNames, ast.AST, TraceGap], Iterable[V]]
     """The answers where the source does not say."""
-    carried: Callable[[Trace[V], Step, Iterable[V]], Iterable[V]] = _as_they_are
+    carried: Callable[[Trace[V], TraceStep, Iterable[V]], Iterable[V]] = _as_they_are
     """What becomes of answers on one step of the way back to the question."""
     setting: Callable[[Trace[V], ModuleNames, ast.Attribute], Iterable[V]] = _declared_options
     """The answers for an attribute neither stored nor defined in the project: an option, a configuration key."""
@@ -74,7 +85,7 @@ def trace(project: Project, module: ModuleNames, node: ast.expr | Binding, domai
     question = Trace(project, domain)
     found = question.of_binding(module, node) if isinstance(node, Binding) else question.of(module, node)
     place = node.node if isinstance(node, Binding) else node
-    return found or tuple(domain.gap(question, module, place, Gap.EXPRESSION))
+    return found or tuple(domain.gap(question, module, place, TraceGap.EXPRESSION))
 
 
 class Trace(Generic[V]):
@@ -84,7 +95,7 @@ class Trace(Generic[V]):
         self.project = project
         self._domain = domain
         self._memory = project.fact(TraceMemory)
-        self._way: Way = within._way if within is not None else Way()
+        self._way: TraceWay = within._way if within is not None else TraceWay()
         self._depth: int = within._depth if within is not None else 0
         self._callers: int = within._callers if within is not None else 0
         self._steps: int = within._steps if within is not None else 0
@@ -97,7 +108,7 @@ class Trace(Generic[V]):
         """The answers for one expression; none where it is being asked for already."""
         if self._depth >= MAX_DEPTH or self._steps >= MAX_STEPS:
             self._way.is_limited = True
-            return tuple(self._domain.gap(self, module, node, Gap.LIMIT))
+            return tuple(self._domain.gap(self, module, node, TraceGap.LIMIT))
         here = Reach(self._depth, self._steps, self._callers)
         known = self._memory.known(self._domain, node, self._way, here)
         if known is not None:
@@ -113,7 +124,7 @@ class Trace(Generic[V]):
             raise
         self._depth -= 1
         if len(found) > self._domain.most:
-            found = tuple(self._domain.gap(self, module, node, Gap.LIMIT))
+            found = tuple(self._domain.gap(self, module, node, TraceGap.LIMIT))
         self._memory.end(self._domain, node, self._way, mark, self._steps, found)
         return found
 
@@ -132,10 +143,10 @@ class Trace(Generic[V]):
         del way.open[question]
         return found
 
-    def _gap(self, module: ModuleNames, node: ast.AST, why: Gap = Gap.EXPRESSION) -> Iterable[V]:
+    def _gap(self, module: ModuleNames, node: ast.AST, why: TraceGap = TraceGap.EXPRESSION) -> Iterable[V]:
         return self._domain.gap(self, module, node, why)
 
-    def _carried(self, step: Step, values: Iterable[V]) -> Iterable[V]:
+    def _carried(self, step: TraceStep, values: Iterable[V]) -> Iterable[V]:
         return self._domain.carried(self, step, values)
 
     def _expression(self, module: ModuleNames, node: ast.expr) -> Iterable[V]:
@@ -169,7 +180,7 @@ class Trace(Generic[V]):
     def _bound(self, module: ModuleNames, bindings: Sequence[Binding]) -> Iterator[V]:
         for binding in bindings:
             values = self._once(binding, lambda item=binding: self._binding(module, item))  # type: ignore[misc]
-            yield from self._carried(Bound(module, binding, bindings), values)
+            yield from self._carried(FromBinding(module, binding, bindings), values)
 
     def _binding(self, module: ModuleNames, binding: Binding) -> Iterable[V]:
         if binding.kind == "parameter":
@@ -200,7 +211,7 @@ class Trace(Generic[V]):
             return self._gap(module, node)
         if self._depth >= MAX_DEPTH:
             self._way.is_limited = True
-            return self._gap(module, node, Gap.LIMIT)
+            return self._gap(module, node, TraceGap.LIMIT)
         self._depth += 1
         self._way.farthest.depth = max(self._way.farthest.depth, self._depth)
         found = self._once(node, lambda: self._element_returned(module, node, position))
@@ -234,10 +245,10 @@ class Trace(Generic[V]):
         if not options:
             yield from self._gap(module, node)
         elif not all(option.choices for option in options):
-            yield from self._gap(module, node, Gap.OPTION)
+            yield from self._gap(module, node, TraceGap.OPTION)
         for option in options:
             for stated in option.choices or ((option.default,) if option.default is not None else ()):
-                yield from self._carried(Declared(module, node, option), self.of(option.module, stated))
+                yield from self._carried(FromDeclaration(module, node, option), self.of(option.module, stated))
 
     def _looked_up(self, module: ModuleNames, table: ast.expr, key: ast.expr) -> Iterator[V]:
         tables = Trace(self.project, TABLES, self).of(module, table)  # type: ignore[arg-type]
@@ -261,7 +272,7 @@ class Trace(Generic[V]):
         default = default_of(binding)
         is_default_used = not sites or any(_leaves_out(site, binding) for site in sites)
         if not callers.complete or (is_default_used and default is None):
-            yield from self._gap(module, binding.node, Gap.MORE_CALLERS if sites else Gap.CALLERS)
+            yield from self._gap(module, binding.node, TraceGap.MORE_CALLERS if sites else TraceGap.CALLERS)
         if default is not None and (is_default_used or self._domain.every_default):
             yield from self._carried(Defaulted(module, binding), self.of(module, default))
 
@@ -282,7 +293,7 @@ class Trace(Generic[V]):
             return self._carried(Passed(site, binding), self.of(site.module, argument))
         if not hides_arguments(site.call):
             return ()
-        return self._carried(Filled(site, binding), self._gap(site.module, site.call, Gap.CALLERS))
+        return self._carried(Filled(site, binding), self._gap(site.module, site.call, TraceGap.CALLERS))
 
     def _call(self, module: ModuleNames, node: ast.Call) -> Iterable[V]:
         if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and 1 <= len(node.args) <= 2:
@@ -315,12 +326,12 @@ def _leaves_out(site: CallSite, binding: Binding) -> bool:
     return binding.name not in site.target.arguments(site.call) and not hides_arguments(site.call)
 
 
-Table: TypeAlias = "tuple[ModuleNames, ast.Dict] | None"
+ModuleDict: TypeAlias = "tuple[ModuleNames, ast.Dict] | None"
 
 
-def _table(_trace: Trace[Table], module: ModuleNames, node: ast.expr) -> Iterable[Table] | None:
+def _table(_trace: Trace[ModuleDict], module: ModuleNames, node: ast.expr) -> Iterable[ModuleDict] | None:
     return ((module, node),) if isinstance(node, ast.Dict) else None
 
 
-TABLES: Domain[Table] = Domain(_table, lambda *_gap: (None,))
+TABLES: Domain[ModuleDict] = Domain(_table, lambda *_gap: (None,))
 """The dict display that a lookup reads."""

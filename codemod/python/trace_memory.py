@@ -14,7 +14,7 @@ from ..source.project import Project
 from .limits import MAX_CALLER_HOPS, MAX_DEPTH, MAX_STEPS
 from .names import Binding
 
-Question: TypeAlias = ast.AST | Binding
+TraceQuestion: TypeAlias = ast.AST | Binding
 NEVER = 1 << 30
 
 
@@ -43,11 +43,11 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class TraceResult:
     """The answers to a question, and what it took to find them."""
 
     values: tuple[Hashable, ...]
-    asked: frozenset[Question]
+    asked: frozenset[TraceQuestion]
     reach: Reach
     steps: int
     looked: int
@@ -55,12 +55,12 @@ class Found:
 
 
 @dataclass(slots=True)
-class Way:
+class TraceWay:
     """What is being asked by a trace and by those that it asks in turn."""
 
-    open: dict[Question, int] = field(default_factory=dict)
+    open: dict[TraceQuestion, int] = field(default_factory=dict)
     """The questions that are being answered, outermost first, and how many were open before."""
-    asked: list[Question] = field(default_factory=list)
+    asked: list[TraceQuestion] = field(default_factory=list)
     """Every question so far."""
     farthest: Reach = field(default_factory=Reach)
     cut: int = NEVER
@@ -85,9 +85,9 @@ class TraceMemory:
 
     def __init__(self, project: Project) -> None:
         self._looks = project.looks
-        self._found: dict[tuple[object, ast.expr], Found] = {}
+        self._found: dict[tuple[object, ast.expr], TraceResult] = {}
 
-    def known(self, domain: object, node: ast.expr, way: Way, here: Reach) -> Found | None:
+    def known(self, domain: object, node: ast.expr, way: TraceWay, here: Reach) -> TraceResult | None:
         found = self._found.get((domain, node))
         if found is None or not (here + found.reach).is_within_limits:
             return None
@@ -98,7 +98,7 @@ class TraceMemory:
         way.farthest.raise_to(here + found.reach)
         return found
 
-    def begin(self, way: Way, here: Reach) -> Mark:
+    def begin(self, way: TraceWay, here: Reach) -> Mark:
         mark = Mark(here, len(way.asked), way.farthest, way.cut, way.is_limited, self._looks.seen)
         self._looks.seen = 0
         way.farthest, way.cut, way.is_limited = here + Reach(1, 1), NEVER, False
@@ -109,7 +109,7 @@ class TraceMemory:
         self._looks.seen |= mark.looked
 
     def end(
-        self, domain: object, node: ast.expr, way: Way, mark: Mark, steps: int, values: tuple[Hashable, ...]
+        self, domain: object, node: ast.expr, way: TraceWay, mark: Mark, steps: int, values: tuple[Hashable, ...]
     ) -> None:
         """Remember the answers, unless a limit or a question further out has a part in them."""
         way.farthest.steps = max(way.farthest.steps, steps)
@@ -119,7 +119,7 @@ class TraceMemory:
         if is_whole:
             asked = frozenset(way.asked[mark.asked :])
             reach = way.farthest - mark.here
-            self._found[domain, node] = Found(values, asked, reach, steps - mark.here.steps, looked)
+            self._found[domain, node] = TraceResult(values, asked, reach, steps - mark.here.steps, looked)
         mark.farthest.raise_to(way.farthest)
         way.farthest = mark.farthest
         way.cut = min(mark.cut, NEVER if is_whole else way.cut)

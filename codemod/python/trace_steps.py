@@ -17,7 +17,7 @@ from .names import Binding, ModuleNames
 from .options import Option
 
 
-class Gap(Enum):
+class TraceGap(Enum):
     """Why the source does not say what an expression is."""
 
     EXPRESSION = "an expression that is not followed"
@@ -37,7 +37,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bound:
+class FromBinding:
     """A variable or attribute has its value from ``binding``, one of ``rivals`` that may be seen there."""
 
     module: ModuleNames
@@ -89,7 +89,7 @@ class LookedUp:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Declared:
+class FromDeclaration:
     """A setting that ``node`` reads has the value as its default, or as one of its choices."""
 
     module: ModuleNames
@@ -97,4 +97,4 @@ class Declared:
     option: Option
 
 
-Step: TypeAlias = Chosen | Bound | Returned | Passed | Filled | Defaulted | LookedUp | Declared
+TraceStep: TypeAlias = Chosen | FromBinding | Returned | Passed | Filled | Defaulted | LookedUp | FromDeclaration

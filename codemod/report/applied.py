@@ -13,7 +13,7 @@ from . import SourceOf, SourceText
 from .diff import line_counts
 from .frame import OutputLine
 from .move_table import move_lines
-from .places import Places
+from .places import ReportPlaces
 from .printable import printable
 from .tally import counted, in_order, settled
 from .text import Level, View, finding_lines, left_out, trouble_lines
@@ -39,7 +39,7 @@ def show_applied(report: Report, view: View, *, dry_run: bool = False, root: str
     yield from trouble_lines(report, view)
     if view.level > Level.QUIET:
         yield _summary(report, dry_run, root)
-        rows = Places(view.source_of).at
+        rows = ReportPlaces(view.source_of).at
         yield from move_lines(report.moves, report.target.regime, rows, planned=dry_run)
 
 
@@ -95,7 +95,7 @@ def _touches(path: str, finding: Finding, fix: Fix) -> bool:
 
 
 def _places(path: str, findings: list[Finding], view: View) -> list[str]:
-    places = Places(view.source_of)
+    places = ReportPlaces(view.source_of)
     here = sorted({each.span.row for each in findings if each.path == path})
     rows = [places.at(path, row).removeprefix(f"{printable(path)}:") for row in here]
     others = sorted({(each.path, each.span.row) for each in findings if each.path != path})
@@ -129,7 +129,7 @@ def show_fix_list(report: Report, view: View, *, dry_run: bool = False) -> Itera
     """
     fixes = sorted(settled(report), key=lambda pair: (pair[0].path, pair[0].span, pair[0].code))
     for finding, fix in fixes:
-        at = Places(view.source_of).start(finding.path, finding.span)
+        at = ReportPlaces(view.source_of).start(finding.path, finding.span)
         others = sorted({edit.path for edit in fix.edits} - {finding.path})
         also = printable("".join(f" + {path}" for path in others))
         level = fix.applicability.value

@@ -9,7 +9,7 @@ from ..outcome import Report, RunEntry, RunReport
 from .frame import OutputLine
 from .markdown_text import code, escaped
 from .move_table import cells_of, move_lines
-from .places import Places
+from .places import ReportPlaces
 from .printable import printable
 from .tally import counted, what_was_read
 
@@ -23,7 +23,7 @@ TITLES = {"torch": "code"}
 
 
 def show_audit(
-    runs: Sequence[RunReport], elsewhere: Sequence[RunReport], report: Report, places: Places
+    runs: Sequence[RunReport], elsewhere: Sequence[RunReport], report: Report, places: ReportPlaces
 ) -> Iterator[OutputLine]:
     """Lines of the tables, then what contradicts, then what was read."""
     findings, target = report.findings, report.target
@@ -47,7 +47,9 @@ def show_audit(
     yield ((what_was_read(report), "note"),)
 
 
-def markdown_audit(runs: Sequence[RunReport], elsewhere: Sequence[RunReport], report: Report, places: Places) -> str:
+def markdown_audit(
+    runs: Sequence[RunReport], elsewhere: Sequence[RunReport], report: Report, places: ReportPlaces
+) -> str:
     """The same as Markdown."""
     findings, target = report.findings, report.target
     lines = [
@@ -81,13 +83,13 @@ def markdown_audit(runs: Sequence[RunReport], elsewhere: Sequence[RunReport], re
     return "\n".join(printable(line) for line in lines)
 
 
-def _rows(run: RunReport, places: Places) -> list[str]:
+def _rows(run: RunReport, places: ReportPlaces) -> list[str]:
     lines = ["| role | value | where | said by | |", "| --- | --- | --- | --- | --- |"]
     lines += ["| " + " | ".join(escaped(cell) for cell in _cells(entry, places)) + " |" for entry in run.entries]
     return [*lines, ""]
 
 
-def _cells(entry: RunEntry, places: Places) -> tuple[str, ...]:
+def _cells(entry: RunEntry, places: ReportPlaces) -> tuple[str, ...]:
     item = entry.declaration
     where = places.shown(item.path, item.span)
     value = f"{item.value} ({item.condition})" if item.condition else item.value

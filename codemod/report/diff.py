@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ..model import Span
 from ..outcome import FileChange
 from . import TextEdit
-from .matching import Block, changed_blocks
+from .matching import ChangedBlock, changed_blocks
 
 CONTEXT = 3
 _BYTE_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
@@ -59,9 +59,9 @@ def _quoted_byte(byte: int) -> bytes:
     return bytes([byte]) if 0x20 <= byte < 0x7F else b"\\%03o" % byte
 
 
-def _groups(blocks: Sequence[Block]) -> list[list[Block]]:
+def _groups(blocks: Sequence[ChangedBlock]) -> list[list[ChangedBlock]]:
     """Blocks whose context would touch share a hunk."""
-    groups: list[list[Block]] = []
+    groups: list[list[ChangedBlock]] = []
     for block in blocks:
         if groups and block[0] - groups[-1][-1][1] <= 2 * CONTEXT:
             groups[-1].append(block)
@@ -70,7 +70,7 @@ def _groups(blocks: Sequence[Block]) -> list[list[Block]]:
     return groups
 
 
-def _hunk(before: Sequence[bytes], after: Sequence[bytes], group: Sequence[Block]) -> bytes:
+def _hunk(before: Sequence[bytes], after: Sequence[bytes], group: Sequence[ChangedBlock]) -> bytes:
     lead = min(CONTEXT, group[0][0])
     trail = min(CONTEXT, len(before) - group[-1][1])
     i, j = group[0][0] - lead, group[0][2] - lead

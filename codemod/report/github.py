@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ..model import Applicability, Finding
 from ..outcome import Report, Skipped
 from .outcomes import FindingState, Outcome, outcomes, reasons
-from .places import Places
+from .places import ReportPlaces
 from .printable import printable, printable_char
 from .tally import counted
 
@@ -17,7 +17,7 @@ SHOWN = 10
 _TRUST = {level: rank for rank, level in enumerate(Applicability)}
 
 
-def to_github(report: Report, places: Places) -> str:
+def to_github(report: Report, places: ReportPlaces) -> str:
     """Workflow commands, one per line, then a summary in plain text; UTF-8 holds every character.
 
     ``check`` writes a ``warning`` for each finding. ``migrate`` writes them for what is left, and a ``notice`` for each
@@ -47,7 +47,7 @@ def _trust(finding: Finding) -> int:
     return min((_TRUST[fix.applicability] for fix in finding.fixes), default=len(_TRUST))
 
 
-def _annotation(each: Outcome, places: Places) -> str:
+def _annotation(each: Outcome, places: ReportPlaces) -> str:
     finding = each.finding
     title = f"{finding.code} {finding.name}"
     how = "repaired" if each.fix is not None else "gone with the other changes"
@@ -58,7 +58,7 @@ def _annotation(each: Outcome, places: Places) -> str:
     return _command(level, values, "\n".join(map(printable, said)))
 
 
-def _region(finding: Finding, places: Places) -> dict[str, str]:
+def _region(finding: Finding, places: ReportPlaces) -> dict[str, str]:
     """``endColumn`` is exclusive. GitHub takes columns only where first and last row are the same."""
     span = finding.span
     rows = places.rows(finding.path, span)
@@ -74,7 +74,7 @@ def _failure(each: Skipped) -> str:
     return _command("error", {"title": "precfix: a rule failed"}, printable(f"{each.path}: {each.reason}"))
 
 
-def _skipped(each: Skipped, places: Places) -> str:
+def _skipped(each: Skipped, places: ReportPlaces) -> str:
     values = {"title": "precfix: skipped"} if each.path == "." else {"file": places.path(each.path)}
     return _command("notice", values | {"title": "precfix: skipped"}, printable(f"{each.path}: {each.reason}"))
 

@@ -6,16 +6,16 @@ import json
 
 from ..outcome import Report
 from .fingerprints import unique_fingerprints
-from .json_report import Json
+from .json_report import ReportJson
 from .outcomes import FOUND_LATER, FindingState, Outcome, outcomes
-from .places import Places
+from .places import ReportPlaces
 from .printable import printable
 
 SEVERITY = "major"
 """The one severity that is written: rules do not grade their findings."""
 
 
-def to_gitlab(report: Report, places: Places) -> str:
+def to_gitlab(report: Report, places: ReportPlaces) -> str:
     """A Code Quality report (a JSON array), ASCII only, with a final newline.
 
     ``check`` writes every finding, ``migrate`` those that are left, so that the widget shows repaired ones as resolved.
@@ -28,7 +28,7 @@ def to_gitlab(report: Report, places: Places) -> str:
     return json.dumps(issues, indent=2) + "\n"
 
 
-def _issue(each: Outcome, fingerprint: str, places: Places) -> Json:
+def _issue(each: Outcome, fingerprint: str, places: ReportPlaces) -> ReportJson:
     finding = each.finding
     first, last = places.rows(finding.path, finding.span) or (1, 1)
     said = [f"{finding.code} {finding.name}", places.in_cell(finding.path, finding.span), finding.message]

@@ -9,10 +9,10 @@ from typing import TypeAlias
 from ..model import EditRefused, Finding, Fix, Place, Span
 from ..outcome import Declaration, Report, RunMove, RunReport
 from .outcomes import FindingState, outcomes
-from .places import Places
+from .places import ReportPlaces
 from .tally import in_order, settled, tally
 
-Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
+ReportJson: TypeAlias = "bool | int | str | list[ReportJson] | dict[str, ReportJson] | None"
 
 VERSION = 1
 """Raised when a field is removed or changes its meaning; new fields may come at any time."""
@@ -22,7 +22,7 @@ MAX_LEFT_OUT = 1000
 
 def to_json(
     report: Report,
-    places: Places,
+    places: ReportPlaces,
     *,
     declarations: Sequence[Declaration] | None = None,
     runs: Sequence[RunReport] | None = None,
@@ -40,7 +40,7 @@ def to_json(
     ``moves`` is written where a target was asked for: a run before and after, why it is left, and what
     still names the other 16-bit type.
     """
-    out: dict[str, Json] = {
+    out: dict[str, ReportJson] = {
         "version": VERSION,
         "target": report.target.regime,
         "target_source": report.target.source,
@@ -69,7 +69,7 @@ def to_json(
     return json.dumps(out, indent=2) + "\n"
 
 
-def to_json_lines(report: Report, places: Places) -> str:
+def to_json_lines(report: Report, places: ReportPlaces) -> str:
     """One JSON object per finding and line, ASCII only; nothing for a report without findings.
 
     The objects are those of ``diagnostics`` in the JSON report (see `to_json`), in the same order. ``check`` and
@@ -79,7 +79,7 @@ def to_json_lines(report: Report, places: Places) -> str:
     return "".join(json.dumps(each) + "\n" for each in diagnostics(report, places))
 
 
-def diagnostics(report: Report, places: Places) -> Iterator[dict[str, Json]]:
+def diagnostics(report: Report, places: ReportPlaces) -> Iterator[dict[str, ReportJson]]:
     """Each finding as it stands in ``diagnostics``, in order."""
     chosen = dict(settled(report))
     urls = {rule.code: rule.url for rule in report.rules}
@@ -89,7 +89,7 @@ def diagnostics(report: Report, places: Places) -> Iterator[dict[str, Json]]:
         yield out | {"remaining": finding in left}
 
 
-def _diagnostic(finding: Finding, chosen: Fix | None, url: str, places: Places) -> dict[str, Json]:
+def _diagnostic(finding: Finding, chosen: Fix | None, url: str, places: ReportPlaces) -> dict[str, ReportJson]:
     first = chosen or (finding.fixes[0] if finding.fixes else None)
     others = [fix for fix in finding.fixes if fix is not first and fix != first]
     return {
@@ -105,7 +105,7 @@ def _diagnostic(finding: Finding, chosen: Fix | None, url: str, places: Places) 
     }
 
 
-def _where(path: str, span: Span, places: Places) -> dict[str, Json]:
+def _where(path: str, span: Span, places: ReportPlaces) -> dict[str, ReportJson]:
     cell, row, column = places.locate(path, span.row, span.column)
     if span.end_column == 1 and span.end_row > span.row:
         # The end of a whole row: asked for through that row, since the next one may lie in another cell.
@@ -113,21 +113,21 @@ def _where(path: str, span: Span, places: Places) -> dict[str, Json]:
         end_row, end_column = end_row + 1, 1
     else:
         _, end_row, end_column = places.locate(path, span.end_row, span.end_column)
-    out: dict[str, Json] = {"filename": path} if cell is None else {"filename": path, "cell": cell}
+    out: dict[str, ReportJson] = {"filename": path} if cell is None else {"filename": path, "cell": cell}
     return out | {
         "location": {"row": row, "column": column},
         "end_location": {"row": end_row, "column": end_column},
     }
 
 
-def _evidence(place: Place, places: Places) -> Json:
+def _evidence(place: Place, places: ReportPlaces) -> ReportJson:
     cell, row, _ = places.locate(place.path, place.span.row, place.span.column)
-    out: dict[str, Json] = {"filename": place.path} if cell is None else {"filename": place.path, "cell": cell}
+    out: dict[str, ReportJson] = {"filename": place.path} if cell is None else {"filename": place.path, "cell": cell}
     return out | {"row": row, "message": place.message}
 
 
-def _fix(fix: Fix, places: Places) -> Json:
-    out: dict[str, Json] = {"name": fix.name, "applicability": fix.applicability.value, "message": fix.message}
+def _fix(fix: Fix, places: ReportPlaces) -> ReportJson:
+    out: dict[str, ReportJson] = {"name": fix.name, "applicability": fix.applicability.value, "message": fix.message}
     try:
         edits = places.edits_of(fix)
     except EditRefused as error:
@@ -135,7 +135,7 @@ def _fix(fix: Fix, places: Places) -> Json:
     return out | {"edits": [{**_where(edit.path, edit.span, places), "content": edit.content} for edit in edits]}
 
 
-def _declaration(each: Declaration, places: Places) -> Json:
+def _declaration(each: Declaration, places: ReportPlaces) -> ReportJson:
     return {
         **_where(each.path, each.span, places),
         "framework": each.framework,
@@ -147,7 +147,7 @@ def _declaration(each: Declaration, places: Places) -> Json:
     }
 
 
-def _move(each: RunMove, places: Places) -> Json:
+def _move(each: RunMove, places: ReportPlaces) -> ReportJson:
     return {
         "title": each.title,
         "filename": each.path,
@@ -160,7 +160,7 @@ def _move(each: RunMove, places: Places) -> Json:
     }
 
 
-def _run(each: RunReport, numbers: Mapping[Declaration, int]) -> Json:
+def _run(each: RunReport, numbers: Mapping[Declaration, int]) -> ReportJson:
     return {
         "title": each.title,
         "filename": each.path,
@@ -180,7 +180,7 @@ def _run(each: RunReport, numbers: Mapping[Declaration, int]) -> Json:
     }
 
 
-def _summary(report: Report) -> Json:
+def _summary(report: Report) -> ReportJson:
     numbers = tally(report)
     return {
         "findings": numbers.findings,

@@ -8,13 +8,13 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from ..outcome import Report, Skipped
 from .outcomes import FindingState, Outcome, outcomes, reasons, rules_of
-from .places import Places
+from .places import ReportPlaces
 from .printable import printable
 
 _NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def to_junit(report: Report, places: Places) -> str:
+def to_junit(report: Report, places: ReportPlaces) -> str:
     """One ``testsuite`` inside ``testsuites``, as an XML document to be written as UTF-8.
 
     ``check``: each finding is a ``testcase`` with a ``failure``. ``migrate``: those that are left, or come up only
@@ -39,7 +39,7 @@ def to_junit(report: Report, places: Places) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(suites, encoding="unicode")}\n'
 
 
-def _cases(report: Report, places: Places) -> Iterator[Element]:
+def _cases(report: Report, places: ReportPlaces) -> Iterator[Element]:
     every = outcomes(report)
     for each in every:
         yield _finding(each, places)
@@ -57,7 +57,7 @@ def _case(group: str, name: str) -> Element:
     return Element("testcase", {"classname": _text(group), "name": _text(name)})
 
 
-def _finding(each: Outcome, places: Places) -> Element:
+def _finding(each: Outcome, places: ReportPlaces) -> Element:
     finding = each.finding
     rule = f"{finding.code} {finding.name}"
     where = places.start(finding.path, finding.span)

@@ -10,7 +10,7 @@ from ..model import Applicability, Finding, Fix
 from ..outcome import Report
 from .diff import line_counts, unified_diff
 from .markdown_text import clipped, code, escaped, fenced, link
-from .places import Places
+from .places import ReportPlaces
 from .printable import printable
 from .tally import counted, in_order, regime_told, settled, silenced_counts, tally
 from .text import why_left
@@ -44,7 +44,7 @@ class Advice:
     """Whether somebody was asked about each fix."""
 
 
-def to_markdown(report: Report, places: Places, advice: Advice | None = None, *, limit: int = LIMIT) -> str:
+def to_markdown(report: Report, places: ReportPlaces, advice: Advice | None = None, *, limit: int = LIMIT) -> str:
     """At most ``limit`` characters (sensible from 4,000 on) of Markdown, UTF-8 when written to a file.
 
     ``migrate``: numbers and target; by file each fix with what it changes in behavior, its findings and the evidence;
@@ -123,7 +123,7 @@ def _numbers(report: Report) -> str:
     return f"{counted(left, 'finding')} in {counted(numbers.files, 'file')}, {numbers.fixable} fixable"
 
 
-def _fixes(report: Report, urls: dict[str, str], places: Places) -> Iterator[str]:
+def _fixes(report: Report, urls: dict[str, str], places: ReportPlaces) -> Iterator[str]:
     """One block per fix and file; the first of a file begins with its name."""
     counts = {change.path: line_counts(change) for change in report.changes}
     groups: dict[tuple[str, str, Fix], list[tuple[Finding, Fix]]] = {}
@@ -138,7 +138,9 @@ def _fixes(report: Report, urls: dict[str, str], places: Places) -> Iterator[str
         yield heading + _fix(fix, [finding for finding, _ in pairs], elsewhere, urls, places)
 
 
-def _fix(fix: Fix, findings: Sequence[Finding], elsewhere: Sequence[str], urls: dict[str, str], places: Places) -> str:
+def _fix(
+    fix: Fix, findings: Sequence[Finding], elsewhere: Sequence[str], urls: dict[str, str], places: ReportPlaces
+) -> str:
     first = findings[0]
     lines = [
         f"**{escaped(first.code)}** {link(first.name, urls.get(first.code, ''))}, fix {code(fix.name)} "
@@ -157,7 +159,7 @@ def _fix(fix: Fix, findings: Sequence[Finding], elsewhere: Sequence[str], urls: 
     return "\n".join(lines)
 
 
-def _evidence(finding: Finding, places: Places) -> list[str]:
+def _evidence(finding: Finding, places: ReportPlaces) -> list[str]:
     """Why precfix believes it, as a list below the finding's own."""
     lines = [
         f"  - because {code(places.shown(each.path, each.span))} {escaped(each.message)}"
@@ -170,7 +172,7 @@ def _more(number: int, noun: str) -> list[str]:
     return [f"- and {counted(number, f'more {noun}')}"] if number > 0 else []
 
 
-def _left(report: Report, urls: dict[str, str], places: Places, advice: Advice) -> Iterator[str]:
+def _left(report: Report, urls: dict[str, str], places: ReportPlaces, advice: Advice) -> Iterator[str]:
     findings = report.remaining if report.changes else report.findings
     for finding in in_order(findings):
         rule = f"**{escaped(finding.code)}** {link(finding.name, urls.get(finding.code, ''))}"
@@ -186,7 +188,7 @@ def _left(report: Report, urls: dict[str, str], places: Places, advice: Advice) 
         yield "\n".join(lines)
 
 
-def _trouble(report: Report, places: Places) -> Iterator[str]:
+def _trouble(report: Report, places: ReportPlaces) -> Iterator[str]:
     for each in sorted(report.failed_rules):
         yield f"- rule {escaped(each.path)} failed (please report this): {escaped(each.reason)}"
     for each in sorted(report.skipped):

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import TypeAlias, TypeVar
 
-Line = TypeVar("Line", str, bytes)
-Block: TypeAlias = tuple[int, int, int, int]
+AnyLine = TypeVar("AnyLine", str, bytes)
+ChangedBlock: TypeAlias = tuple[int, int, int, int]
 """``a[i1:i2]`` became ``b[j1:j2]``."""
-Run: TypeAlias = tuple[int, int, int]
+EqualLines: TypeAlias = tuple[int, int, int]
 """``a[i:i+n] == b[j:j+n]``."""
 
 GAP_PRODUCT = 100_000
@@ -23,9 +23,9 @@ MAX_DEPTH = 12
 """How often the gaps between unique lines are searched for lines that are unique inside the gap."""
 
 
-def changed_blocks(a: Sequence[Line], b: Sequence[Line]) -> list[Block]:
+def changed_blocks(a: Sequence[AnyLine], b: Sequence[AnyLine]) -> list[ChangedBlock]:
     """The ranges of lines that differ, in order, never empty on both sides and never touching."""
-    blocks: list[Block] = []
+    blocks: list[ChangedBlock] = []
     i = j = 0
     for at_a, at_b, size in [*sorted(_equal_runs(a, b)), (len(a), len(b), 0)]:
         if i < at_a or j < at_b:
@@ -34,7 +34,7 @@ def changed_blocks(a: Sequence[Line], b: Sequence[Line]) -> list[Block]:
     return blocks
 
 
-def _equal_runs(a: Sequence[Line], b: Sequence[Line]) -> Iterator[Run]:
+def _equal_runs(a: Sequence[AnyLine], b: Sequence[AnyLine]) -> Iterator[EqualLines]:
     todo = [(0, len(a), 0, len(b), 0)]
     while todo:
         a_low, a_high, b_low, b_high, depth = todo.pop()
@@ -58,17 +58,17 @@ def _equal_runs(a: Sequence[Line], b: Sequence[Line]) -> Iterator[Run]:
         todo.append((i, a_high, j, b_high, depth + 1))
 
 
-def _common_head(a: Sequence[Line], i: int, a_high: int, b: Sequence[Line], j: int, b_high: int) -> int:
+def _common_head(a: Sequence[AnyLine], i: int, a_high: int, b: Sequence[AnyLine], j: int, b_high: int) -> int:
     limit = min(a_high - i, b_high - j)
     return next((n for n in range(limit) if a[i + n] != b[j + n]), limit)
 
 
-def _common_tail(a: Sequence[Line], a_low: int, i: int, b: Sequence[Line], b_low: int, j: int) -> int:
+def _common_tail(a: Sequence[AnyLine], a_low: int, i: int, b: Sequence[AnyLine], b_low: int, j: int) -> int:
     limit = min(i - a_low, j - b_low)
     return next((n for n in range(limit) if a[i - 1 - n] != b[j - 1 - n]), limit)
 
 
-def _unique_pairs(a: Sequence[Line], b: Sequence[Line], block: Block) -> list[tuple[int, int]]:
+def _unique_pairs(a: Sequence[AnyLine], b: Sequence[AnyLine], block: ChangedBlock) -> list[tuple[int, int]]:
     """Lines that occur once in each range, as the longest series that rises on both sides."""
     a_low, a_high, b_low, b_high = block
     in_b = _once(b, b_low, b_high)
@@ -92,16 +92,16 @@ def _unique_pairs(a: Sequence[Line], b: Sequence[Line], block: Block) -> list[tu
     return chain[::-1]
 
 
-def _once(lines: Sequence[Line], low: int, high: int) -> dict[Line, int]:
-    first: dict[Line, int] = {}
-    repeated: set[Line] = set()
+def _once(lines: Sequence[AnyLine], low: int, high: int) -> dict[AnyLine, int]:
+    first: dict[AnyLine, int] = {}
+    repeated: set[AnyLine] = set()
     for at in range(low, high):
         if first.setdefault(lines[at], at) != at:
             repeated.add(lines[at])
     return {line: at for line, at in first.items() if line not in repeated}
 
 
-def _without_anchors(a: Sequence[Line], b: Sequence[Line], block: Block) -> Iterator[Run]:
+def _without_anchors(a: Sequence[AnyLine], b: Sequence[AnyLine], block: ChangedBlock) -> Iterator[EqualLines]:
     a_low, a_high, b_low, b_high = block
     if (a_high - a_low) * (b_high - b_low) <= GAP_PRODUCT:
         matcher = SequenceMatcher(None, a[a_low:a_high], b[b_low:b_high], autojunk=False)

@@ -10,7 +10,7 @@ from .frame import OutputLine
 from .printable import printable
 from .tally import counted
 
-Where: TypeAlias = "Callable[[str, int], str]"
+RowPlace: TypeAlias = "Callable[[str, int], str]"
 """Path and row of a document to what a reader sees."""
 COLUMNS = ("run", "before", "after", "")
 WIDEST = 56
@@ -43,7 +43,7 @@ WORDS = {
 }
 
 
-def move_lines(moves: Sequence[RunMove], target: str, where: Where, *, planned: bool) -> Iterator[OutputLine]:
+def move_lines(moves: Sequence[RunMove], target: str, where: RowPlace, *, planned: bool) -> Iterator[OutputLine]:
     """The table, then one line that counts; nothing where there is no run. ``planned``: nothing is written yet."""
     if not moves:
         return
@@ -69,7 +69,7 @@ def _shown(moves: Sequence[RunMove]) -> Iterator[RunMove]:
             yield each
 
 
-def _rows(moves: Sequence[RunMove], where: Where) -> Iterator[OutputLine]:
+def _rows(moves: Sequence[RunMove], where: RowPlace) -> Iterator[OutputLine]:
     moves = _grouped(moves)
     names = [_name(each, where) for each in moves]
     width = max(len(name) for name in [COLUMNS[0], *names])
@@ -97,7 +97,7 @@ def _grouped(moves: Sequence[RunMove]) -> list[RunMove]:
     return [moves[number] for number in order]
 
 
-def _still(moves: Sequence[RunMove], where: Where) -> Iterator[OutputLine]:
+def _still(moves: Sequence[RunMove], where: RowPlace) -> Iterator[OutputLine]:
     """What names the other 16-bit type in runs that were to move, each place once and not where the table names it."""
     named = {(place.path, place.span.row) for each in moves for place in each.why}
     places = {(place.path, place.span.row): place for each in moves for place in each.still}
@@ -110,7 +110,7 @@ def _still(moves: Sequence[RunMove], where: Where) -> Iterator[OutputLine]:
         yield ((f"    and {len(left) - MAX_STILL} more", "note"),)
 
 
-def _apart(moves: Sequence[RunMove], target: str, where: Where) -> Iterator[OutputLine]:
+def _apart(moves: Sequence[RunMove], target: str, where: RowPlace) -> Iterator[OutputLine]:
     """The runs in another 16-bit regime that no move is for, so that nobody has to look for them."""
     stays = [each for each in moves if each.state is MoveState.APART and each.before in HALF and each.before != target]
     named = [printable(where(each.path, each.row)) for each in stays[:MAX_APART]]
@@ -120,7 +120,7 @@ def _apart(moves: Sequence[RunMove], target: str, where: Where) -> Iterator[Outp
         yield ((f"Not moved, as {why}: {', '.join(named)}{more}", "note"),)
 
 
-def _name(each: RunMove, where: Where) -> str:
+def _name(each: RunMove, where: RowPlace) -> str:
     start = printable(where(each.path, each.row))
     title = "" if each.title == each.path else printable(each.title)
     room = WIDEST - len(start) - 1
@@ -137,7 +137,7 @@ def _count(moves: Sequence[RunMove], target: str) -> OutputLine:
     return ((f"{target}: {counted(len(moves), 'run')}: {parts}.", "bad" if left else "good"),)
 
 
-def cells_of(each: RunMove, where: Where) -> tuple[str, ...]:
+def cells_of(each: RunMove, where: RowPlace) -> tuple[str, ...]:
     """A row for tables of other kinds: where, run, before, after, what became of it, why."""
     why = "; ".join(dict.fromkeys(f"{where(place.path, place.span.row)} {place.message}" for place in each.why))
     return where(each.path, each.row), each.title, each.before, each.after, WORDS[each.state][0], why

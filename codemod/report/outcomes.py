@@ -9,7 +9,7 @@ from enum import Enum
 
 from ..model import Finding, Fix, Rule
 from ..outcome import Report, Silence, Silenced
-from .places import Places
+from .places import ReportPlaces
 from .tally import in_order, likeness, settled
 
 FOUND_LATER = "found once the fixes are carried out"
@@ -61,7 +61,7 @@ def _unmatched(report: Report, left: Counter[tuple[str, str, str]]) -> Iterator[
             yield finding
 
 
-def reasons(each: Outcome, places: Places) -> Iterator[str]:
+def reasons(each: Outcome, places: ReportPlaces) -> Iterator[str]:
     """A line per piece of evidence, then what was done about a finding, or could be."""
     for seen in each.finding.evidence:
         yield f"because: {places.shown(seen.path, seen.span)} {seen.message}"

@@ -11,7 +11,7 @@ from .printable import printable
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ReportPlaces:
     """Where findings stand. ``prefix`` leads from the repository's root to the project's: empty, or ending in ``/``."""
 
     source_of: SourceOf

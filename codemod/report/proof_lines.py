@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..model import Finding, Fix
-from ..observed.comparing import Comparison, loss_told, raising
+from ..observed.comparing import RunComparison, loss_told, raising
 from .frame import OutputLine
 from .printable import printable
 from .tally import counted
 
 HEADINGS = ("", "before", "after", "")
-TakenOut = Sequence[tuple[Finding, Fix, Comparison]]
+TakenOut = Sequence[tuple[Finding, Fix, RunComparison]]
 
 
-def proof_lines(comparison: Comparison, taken_out: TakenOut, changed: Sequence[str]) -> Iterator[OutputLine]:
+def proof_lines(comparison: RunComparison, taken_out: TakenOut, changed: Sequence[str]) -> Iterator[OutputLine]:
     """The table, below it the fixes that were taken out, and whether anything ran in the ``changed`` files."""
     yield ((printable(f"Rehearsed {comparison.before.name} before and after the fixes:"), "text"),)
     rows = [HEADINGS, *comparison.rows()]
@@ -33,7 +33,7 @@ def proof_lines(comparison: Comparison, taken_out: TakenOut, changed: Sequence[s
         yield ((printable(text), "note"),)
 
 
-def proof_json(comparison: Comparison, taken_out: TakenOut) -> dict[str, object]:
+def proof_json(comparison: RunComparison, taken_out: TakenOut) -> dict[str, object]:
     """The same as data."""
     return {
         "command": [*comparison.before.command],
@@ -47,7 +47,7 @@ def proof_json(comparison: Comparison, taken_out: TakenOut) -> dict[str, object]
     }
 
 
-def _side(comparison: Comparison, which: int) -> dict[str, object]:
+def _side(comparison: RunComparison, which: int) -> dict[str, object]:
     seen = (comparison.before, comparison.after)[which]
     training = seen.training
     return {
@@ -61,7 +61,7 @@ def _side(comparison: Comparison, which: int) -> dict[str, object]:
     }
 
 
-def _why(comparison: Comparison) -> str:
+def _why(comparison: RunComparison) -> str:
     """How a fix made it worse."""
     if comparison.new:
         return f"with it this happens: {comparison.new[0].said(160)}"
@@ -73,7 +73,7 @@ def _why(comparison: Comparison) -> str:
     return f"with it the run ends after {counted(comparison.after.steps, 'step')}: {died}"
 
 
-def _closing(comparison: Comparison) -> str:
+def _closing(comparison: RunComparison) -> str:
     before, after = len(raising(comparison.before)), len(raising(comparison.after))
     if comparison.still_raises and not after:
         return f"The result does not get through: {comparison.after.error or comparison.after.ended}"

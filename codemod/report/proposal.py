@@ -11,7 +11,7 @@ from ..source.documents import Document
 from . import SourceOf
 from .diff import unified_diff
 from .frame import OutputLine, frame, shown_line
-from .places import Places
+from .places import ReportPlaces
 from .printable import printable
 from .text import heading, reason_lines
 
@@ -70,7 +70,7 @@ def evidence_lines(finding: Finding, source_of: SourceOf) -> Iterator[OutputLine
         yield (("There is no evidence besides the place itself.", "text"),)
     for number, each in enumerate(finding.evidence, start=1):
         source = source_of(each.path)
-        where = Places(source_of).start(each.path, each.span)
+        where = ReportPlaces(source_of).start(each.path, each.span)
         yield (f"Evidence {number}: ", "note"), (where, "place"), (f" {printable(each.message)}", "text")
         if source is not None:
             yield from frame(source, each.span)

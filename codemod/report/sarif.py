@@ -13,11 +13,11 @@ from ..source.documents import FileKind, kind_of
 from ..version import version_text
 from . import TextEdit
 from .fingerprints import unique_fingerprints
-from .json_report import Json
+from .json_report import ReportJson
 from .manual import manual_of, sections_of
 from .markdown_text import clipped, is_link
 from .outcomes import FOUND_LATER, FindingState, outcomes, rules_of, silenced_by
-from .places import Places
+from .places import ReportPlaces
 from .printable import printable
 from .tally import in_order, settled
 
@@ -37,10 +37,10 @@ class _Run:
     rule_numbers: dict[str, int]
     fingerprints: dict[Finding, str]
     repaired: frozenset[Finding]
-    places: Places
+    places: ReportPlaces
 
 
-def to_sarif(report: Report, places: Places, version: str | None = None) -> str:
+def to_sarif(report: Report, places: ReportPlaces, version: str | None = None) -> str:
     """One SARIF log with one run of precfix ``version``, on one line of ASCII.
 
     The results are the findings in the files as they were read, of ``check`` and of ``migrate`` alike; of the latter
@@ -64,11 +64,11 @@ def to_sarif(report: Report, places: Places, version: str | None = None) -> str:
         frozenset(finding for finding, _ in settled(report)),
         places,
     )
-    driver: dict[str, Json] = {"name": "precfix", "informationUri": HOME, "version": version}
+    driver: dict[str, ReportJson] = {"name": "precfix", "informationUri": HOME, "version": version}
     if _SEMANTIC.fullmatch(version):
         driver["semanticVersion"] = version
     driver["rules"] = [_rule(rule) for rule in rules]
-    out: dict[str, Json] = {
+    out: dict[str, ReportJson] = {
         "tool": {"driver": driver},
         "originalUriBaseIds": {ROOT: {"description": {"text": "The folder that was checked."}}},
         "columnKind": "unicodeCodePoints",
@@ -85,11 +85,11 @@ def to_sarif(report: Report, places: Places, version: str | None = None) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [out]}) + "\n"
 
 
-def _rule(found: Rule) -> Json:
+def _rule(found: Rule) -> ReportJson:
     rule = replace(found, name=printable(found.name), docs="\n".join(map(printable, found.docs.split("\n"))))
     title = rule.title or rule.name
     about = sections_of(rule).get("What goes wrong", "").partition("\n\n")[0]
-    out: dict[str, Json] = {
+    out: dict[str, ReportJson] = {
         "id": rule.code,
         "name": "".join(part[:1].upper() + part[1:] for part in re.split(r"[^A-Za-z0-9]+", rule.name)) or rule.code,
         "shortDescription": {"text": title},
@@ -101,8 +101,8 @@ def _rule(found: Rule) -> Json:
     return out | ({"helpUri": rule.url} if is_link(rule.url) else {})
 
 
-def _result(finding: Finding, silenced: Silenced | None, run: _Run) -> Json:
-    out: dict[str, Json] = {
+def _result(finding: Finding, silenced: Silenced | None, run: _Run) -> ReportJson:
+    out: dict[str, ReportJson] = {
         "ruleId": finding.code,
         "ruleIndex": run.rule_numbers[finding.code],
         "level": LEVEL,
@@ -126,8 +126,8 @@ def _message(text: str, cell: str = "") -> str:
     return re.sub(r"([\[\]\\])", r"\\\1", said) if "](" in said else said
 
 
-def _location(path: str, span: Span, run: _Run) -> dict[str, Json]:
-    physical: dict[str, Json] = {"artifactLocation": _artifact(path, run.places)}
+def _location(path: str, span: Span, run: _Run) -> dict[str, ReportJson]:
+    physical: dict[str, ReportJson] = {"artifactLocation": _artifact(path, run.places)}
     region = _region(span)
     if kind_of(path) is FileKind.NOTEBOOK:
         rows = run.places.rows(path, span)
@@ -135,27 +135,27 @@ def _location(path: str, span: Span, run: _Run) -> dict[str, Json]:
     return {"physicalLocation": physical | ({"region": region} if region else {})}
 
 
-def _artifact(path: str, places: Places) -> Json:
+def _artifact(path: str, places: ReportPlaces) -> ReportJson:
     return {"uri": places.uri(path), "uriBaseId": ROOT}
 
 
-def _region(span: Span) -> dict[str, Json]:
+def _region(span: Span) -> dict[str, ReportJson]:
     row, column = max(span.row, 1), max(span.column, 1)
     end_row, end_column = max((row, column), (span.end_row, span.end_column))
     return {"startLine": row, "startColumn": column, "endLine": end_row, "endColumn": max(end_column, 1)}
 
 
-def _evidence(number: int, place: Place, run: _Run) -> Json:
+def _evidence(number: int, place: Place, run: _Run) -> ReportJson:
     said = _message(place.message, run.places.in_cell(place.path, place.span))
     return {"id": number, "message": {"text": said}, **_location(place.path, place.span, run)}
 
 
-def _suppression(silenced: Silenced) -> Json:
+def _suppression(silenced: Silenced) -> ReportJson:
     kind = "inSource" if silenced.by is Silence.COMMENT else "external"
     return {"kind": kind, "status": "accepted", "justification": printable(silenced_by(silenced))}
 
 
-def _fix(fix: Fix, run: _Run) -> Json:
+def _fix(fix: Fix, run: _Run) -> ReportJson:
     if fix.applicability is Applicability.DISPLAY_ONLY:
         return None
     try:
@@ -173,18 +173,18 @@ def _can_be_written(edit: TextEdit) -> bool:
     return kind_of(edit.path) is not FileKind.NOTEBOOK and not re.search("[\ud800-\udfff]", edit.content)
 
 
-def _changes(edits: Sequence[TextEdit], places: Places) -> Iterator[Json]:
+def _changes(edits: Sequence[TextEdit], places: ReportPlaces) -> Iterator[ReportJson]:
     for path in sorted({edit.path for edit in edits}):
         mine = sorted((edit for edit in edits if edit.path == path), key=lambda edit: edit.span)
-        made: list[Json] = [
+        made: list[ReportJson] = [
             {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.content}} for edit in mine
         ]
         yield {"artifactLocation": _artifact(path, places), "replacements": made}
 
 
-def _notifications(report: Report, places: Places) -> Iterator[Json]:
+def _notifications(report: Report, places: ReportPlaces) -> Iterator[ReportJson]:
     for each in sorted(report.failed_rules):
-        rule: dict[str, Json] = {"id": printable(each.path)}
+        rule: dict[str, ReportJson] = {"id": printable(each.path)}
         yield {"level": "error", "message": {"text": _message(each.reason)}, "associatedRule": rule}
     for each in sorted(report.skipped):
         yield _skipped(each, places)
@@ -194,8 +194,8 @@ def _notifications(report: Report, places: Places) -> Iterator[Json]:
         yield {"level": "warning", "message": {"text": _message(said)}}
 
 
-def _skipped(each: Skipped, places: Places) -> Json:
+def _skipped(each: Skipped, places: ReportPlaces) -> ReportJson:
     said = _message(f"{places.path(each.path)}: {each.reason}")
-    out: dict[str, Json] = {"level": "note", "message": {"text": said}}
-    location: Json = {"physicalLocation": {"artifactLocation": _artifact(each.path, places)}}
+    out: dict[str, ReportJson] = {"level": "note", "message": {"text": said}}
+    location: ReportJson = {"physicalLocation": {"artifactLocation": _artifact(each.path, places)}}
     return out if each.path == "." else out | {"locations": [location]}

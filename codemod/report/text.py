@@ -15,7 +15,7 @@ from ..outcome import Report, Skipped
 from . import SourceOf
 from .frame import OutputLine, frame
 from .outcomes import silenced_by
-from .places import Places
+from .places import ReportPlaces
 from .printable import printable
 from .tally import counted, in_order, regime_told, silenced_counts, tally, what_was_read
 
@@ -133,7 +133,7 @@ def finding_lines(finding: Finding, view: View, *, left: bool = False) -> Iterat
 
 def heading(finding: Finding, source_of: SourceOf) -> OutputLine:
     """Where a finding is, its code and what it says."""
-    at = Places(source_of).start(finding.path, finding.span)
+    at = ReportPlaces(source_of).start(finding.path, finding.span)
     rule = printable(f" {finding.code} {finding.name} ")
     return (at, "place"), (rule, "rule"), (printable(finding.message), "text")
 
@@ -144,7 +144,7 @@ def reason_lines(finding: Finding, source_of: SourceOf) -> Iterator[OutputLine]:
     if source is not None:
         yield from frame(source, finding.span)
     for each in finding.evidence:
-        where = Places(source_of).shown(each.path, each.span)
+        where = ReportPlaces(source_of).shown(each.path, each.span)
         yield ("  = because: ", "note"), (f"{where} {printable(each.message)}", "text")
 
 
@@ -201,7 +201,7 @@ def trouble_lines(report: Report, view: View) -> Iterator[OutputLine]:
         yield ((f"Silenced ({len(report.silenced)}):", "place"),)
         for each in report.silenced:
             finding = each.finding
-            at = Places(view.source_of).start(finding.path, finding.span)
+            at = ReportPlaces(view.source_of).start(finding.path, finding.span)
             yield (("  ", "text"), (at, "place"), (printable(f" {finding.code} {silenced_by(each)}"), "text"))
         yield ()
     if report.failed_rules:

@@ -10,10 +10,19 @@ import libcst as cst
 from ..model import EditRefused
 from .expressions import bracketed, comments_of, composed, level, parsed, required, seated
 from .lines import comment_lines, deepened
-from .listing import Argument, Listing, call_listing, call_with, dict_listing, dict_with, keyword_of, without_names
+from .listing import (
+    ListedArgument,
+    Listing,
+    call_listing,
+    call_with,
+    dict_listing,
+    dict_with,
+    keyword_of,
+    without_names,
+)
 from .locate import ParsedText, Suite
 from .plan import CallPlan, EditPlan
-from .statements import BlockWriter, Line, leading_lines
+from .statements import BlockWriter, StatementLine, leading_lines
 
 _Inner = cst.IndentedBlock | cst.SimpleStatementSuite
 Box = cst.Call | cst.Dict
@@ -158,7 +167,7 @@ class Editor(cst.CSTTransformer):
     def _writer(self, original: Suite, updated: Suite) -> BlockWriter:
         return BlockWriter(self.plan, self._parsed_lines, (original, updated))
 
-    def _parsed_lines(self, text: str) -> list[Line]:
+    def _parsed_lines(self, text: str) -> list[StatementLine]:
         """Statements from new text, whose newlines and indentation become those of the file."""
         module = self.source.module
         try:
@@ -172,11 +181,11 @@ class Editor(cst.CSTTransformer):
         return [deepened(each) for each in (first, *rest)]
 
 
-def _items(call: Box) -> Sequence[Argument]:
+def _items(call: Box) -> Sequence[ListedArgument]:
     return call.args if isinstance(call, cst.Call) else call.elements
 
 
-def _with_items(call: Box, items: Sequence[Argument]) -> Box:
+def _with_items(call: Box, items: Sequence[ListedArgument]) -> Box:
     return call.with_changes(**{"args" if isinstance(call, cst.Call) else "elements": items})
 
 
@@ -188,14 +197,14 @@ def _listed(call: Box, listing: Listing) -> Box:
     return call_with(call, listing) if isinstance(call, cst.Call) else dict_with(call, listing)
 
 
-def _with_item(call: Box, index: int, item: Argument) -> Box:
+def _with_item(call: Box, index: int, item: ListedArgument) -> Box:
     """The call with one more argument; a generator that stood alone gets parentheses."""
     if len(_items(call)) == 1:
         call = _with_items(call, [_bracketed_generator(_items(call)[0])])
     return _listed(call, _listing(call).with_item(index, item))
 
 
-def _named(name: str, item: Argument) -> Argument:
+def _named(name: str, item: ListedArgument) -> ListedArgument:
     """The argument, passed by keyword ``name``; the item, with that key in the old quotes."""
     if isinstance(item, cst.Arg):
         plain = cst.SimpleWhitespace("")
@@ -207,12 +216,12 @@ def _named(name: str, item: Argument) -> Argument:
     return item.with_changes(key=key.with_changes(value=f"{key.quote}{name}{key.quote}"))
 
 
-def _bracketed_generator(item: Argument) -> Argument:
+def _bracketed_generator(item: ListedArgument) -> ListedArgument:
     alone = isinstance(item, cst.Arg) and isinstance(item.value, cst.GeneratorExp) and not item.value.lpar
     return item.with_changes(value=bracketed(item.value)) if alone else item
 
 
-def _one_line(suite: cst.SimpleStatementSuite, body: list[Line]) -> cst.BaseSuite:
+def _one_line(suite: cst.SimpleStatementSuite, body: list[StatementLine]) -> cst.BaseSuite:
     """A block after ``:`` stays there while it is one line of small statements."""
     if not body:
         return suite.with_changes(body=[cst.Pass()])

@@ -12,9 +12,9 @@ import libcst as cst
 
 from .lines import kept_without
 
-Argument: TypeAlias = cst.Arg | cst.BaseDictElement
-Item: TypeAlias = Argument | cst.ImportAlias
-Gap: TypeAlias = cst.BaseParenthesizableWhitespace
+ListedArgument: TypeAlias = cst.Arg | cst.BaseDictElement
+ListedItem: TypeAlias = ListedArgument | cst.ImportAlias
+ListGap: TypeAlias = cst.BaseParenthesizableWhitespace
 
 _NO_GAP = cst.SimpleWhitespace("")
 
@@ -23,10 +23,10 @@ _NO_GAP = cst.SimpleWhitespace("")
 class Listing:
     """``gaps[i]`` stands before item ``i``, the last gap before the closing bracket."""
 
-    items: tuple[Item, ...]
+    items: tuple[ListedItem, ...]
     commas: tuple[cst.Comma | None, ...]
     """The comma after each item; None only for the last one."""
-    gaps: tuple[Gap, ...]
+    gaps: tuple[ListGap, ...]
 
     def without(self, index: int) -> Listing:
         """The list less one item, with the comments that are not the item's own."""
@@ -39,7 +39,7 @@ class Listing:
         items = self.items[:index] + self.items[index + 1 :]
         return Listing(items, tuple(commas), (*self.gaps[:index], gap, *self.gaps[index + 2 :]))
 
-    def with_last(self, item: Item) -> Listing:
+    def with_last(self, item: ListedItem) -> Listing:
         """The list and one more item, on a line of its own where the others have one."""
         if not self.items:
             return self._with_only(item)
@@ -50,7 +50,7 @@ class Listing:
         commas = (*self.commas[:-1], self.commas[-1] or cst.Comma(), comma)
         return Listing((*self.items, item), commas, (*self.gaps[:-1], between, tail))
 
-    def with_item(self, index: int, item: Item) -> Listing:
+    def with_item(self, index: int, item: ListedItem) -> Listing:
         """The list and one more item before the one at ``index``, spaced as that one is; behind all others the last."""
         if index >= len(self.items):
             return self.with_last(item)
@@ -60,14 +60,14 @@ class Listing:
         gaps = (*self.gaps[: index + 1], between, *self.gaps[index + 1 :])
         return Listing((*self.items[:index], item, *self.items[index:]), commas, gaps)
 
-    def _joint(self) -> Gap:
+    def _joint(self) -> ListGap:
         if len(self.items) == 1:
             gap = self.gaps[0]
             return gap if isinstance(gap, cst.ParenthesizedWhitespace) else cst.SimpleWhitespace(" ")
         gap = self.gaps[-2]
         return gap if isinstance(gap, cst.ParenthesizedWhitespace) else cst.SimpleWhitespace(" ")
 
-    def _with_only(self, item: Item) -> Listing:
+    def _with_only(self, item: ListedItem) -> Listing:
         gap = self.gaps[0]
         if not isinstance(gap, cst.ParenthesizedWhitespace):
             return Listing((item,), (None,), (_NO_GAP, _NO_GAP))
@@ -75,7 +75,7 @@ class Listing:
         return Listing((item,), (cst.Comma(),), (inner, _plain(gap)))
 
 
-def _merged(before: Gap, after: Gap, *, first: bool, last: bool) -> Gap:
+def _merged(before: ListGap, after: ListGap, *, first: bool, last: bool) -> ListGap:
     """What stands between the neighbors of an item that goes."""
     if isinstance(before, cst.ParenthesizedWhitespace):
         kept = kept_without(before.empty_lines, emptied=False, indent=before.last_line.value)
@@ -94,21 +94,21 @@ def _merged(before: Gap, after: Gap, *, first: bool, last: bool) -> Gap:
     return after if last else before
 
 
-def _broken(tail: Gap, model: cst.ParenthesizedWhitespace) -> Gap:
+def _broken(tail: ListGap, model: cst.ParenthesizedWhitespace) -> ListGap:
     """A line break like ``model``, with the comments that stood after the item that was last."""
     if isinstance(tail, cst.ParenthesizedWhitespace):
         return tail.with_changes(indent=model.indent, last_line=model.last_line)
     return model.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=[])
 
 
-def _plain(tail: Gap) -> Gap:
+def _plain(tail: ListGap) -> ListGap:
     if isinstance(tail, cst.ParenthesizedWhitespace):
         return tail.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=[])
     return tail
 
 
 def call_listing(call: cst.Call) -> Listing:
-    gaps: list[Gap] = [call.whitespace_before_args]
+    gaps: list[ListGap] = [call.whitespace_before_args]
     commas: list[cst.Comma | None] = []
     for arg in call.args:
         comma = arg.comma if isinstance(arg.comma, cst.Comma) else None
@@ -126,15 +126,15 @@ def call_with(call: cst.Call, listing: Listing) -> cst.Call:
     return call.with_changes(whitespace_before_args=listing.gaps[0], args=args)
 
 
-def _with_commas(listing: Listing) -> list[tuple[Item, cst.Comma | cst.MaybeSentinel, Gap]]:
-    rows: list[tuple[Item, cst.Comma | cst.MaybeSentinel, Gap]] = []
+def _with_commas(listing: Listing) -> list[tuple[ListedItem, cst.Comma | cst.MaybeSentinel, ListGap]]:
+    rows: list[tuple[ListedItem, cst.Comma | cst.MaybeSentinel, ListGap]] = []
     for item, comma, gap in zip(listing.items, listing.commas, listing.gaps[1:], strict=True):
         spelled = cst.MaybeSentinel.DEFAULT if comma is None else comma.with_changes(whitespace_after=gap)
         rows.append((item, spelled, gap))
     return rows
 
 
-def keyword_of(argument: Argument) -> str | None:
+def keyword_of(argument: ListedArgument) -> str | None:
     """The keyword of an argument, or the string that is the key of an item; None where there is none."""
     if isinstance(argument, cst.Arg):
         return argument.keyword.value if argument.keyword is not None else None
@@ -187,8 +187,8 @@ def without_names(statement: cst.Import | cst.ImportFrom, names: set[str]) -> cs
 def _alias_listing(statement: cst.Import | cst.ImportFrom) -> Listing:
     aliases = [] if isinstance(statement.names, cst.ImportStar) else list(statement.names)
     brackets = isinstance(statement, cst.ImportFrom) and statement.lpar is not None and statement.rpar is not None
-    gaps: list[Gap] = [_NO_GAP]
-    end: Gap = _NO_GAP
+    gaps: list[ListGap] = [_NO_GAP]
+    end: ListGap = _NO_GAP
     if isinstance(statement, cst.ImportFrom) and statement.lpar is not None and statement.rpar is not None and brackets:
         gaps, end = [statement.lpar.whitespace_after], statement.rpar.whitespace_before
     commas = tuple(alias.comma if isinstance(alias.comma, cst.Comma) else None for alias in aliases)

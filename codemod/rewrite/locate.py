@@ -18,7 +18,7 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 from ..model import EditRefused, Span
 from ..source.parsing import tree_of
 
-Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
+CstStatement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 Suite = cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite
 _Key = tuple[int, int, int, int]
 
@@ -36,7 +36,7 @@ class ParsedText:
         self.tree = _parse_ast(text)
         self.module = _parse_cst(text)
 
-    def statement(self, span: Span) -> Statement:
+    def statement(self, span: Span) -> CstStatement:
         """The statement at ``span``; raises `EditRefused` when there is none."""
         self.ast_statement(span)
         for node in self._twins.get(_key(span), ()):

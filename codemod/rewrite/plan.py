@@ -24,8 +24,8 @@ from ..model import (
     Span,
     WrapStatements,
 )
-from .listing import Argument, bound_name, keyword_of
-from .locate import ParsedText, Statement, where
+from .listing import ListedArgument, bound_name, keyword_of
+from .locate import CstStatement, ParsedText, where
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class CallPlan:
     """What happens to the arguments of one call, or to the items of one dictionary display."""
 
     set: dict[str, str] = field(default_factory=dict)
-    removed: list[Argument] = field(default_factory=list)
-    named: dict[Argument, str] = field(default_factory=dict)
+    removed: list[ListedArgument] = field(default_factory=list)
+    named: dict[ListedArgument, str] = field(default_factory=dict)
     inserted: dict[int, str] = field(default_factory=dict)
 
 
@@ -53,8 +53,8 @@ class CallPlan:
 class Wrap:
     """Statements ``first`` to ``last`` of one block that go under ``header``."""
 
-    first: Statement
-    last: Statement
+    first: CstStatement
+    last: CstStatement
     header: str
 
 
@@ -202,7 +202,7 @@ class _Planner:
             self._touch(node)
         self.plan.wraps.setdefault(suite, []).append(Wrap(first, last, operation.header))
 
-    def _must_be_first(self, node: Statement) -> bool:
+    def _must_be_first(self, node: CstStatement) -> bool:
         """Whether the statement is a docstring or a ``from __future__`` import."""
         if isinstance(node, cst.ImportFrom):
             return isinstance(node.module, cst.Name) and node.module.value == "__future__"
@@ -330,8 +330,8 @@ def _ast_argument(call: ast.Call | ast.Dict, operation: RemoveArgument | NameArg
     return args[index]
 
 
-def _cst_argument(call: cst.Call | cst.Dict, operation: RemoveArgument | NameArgument) -> Argument:
-    items: Sequence[Argument] = call.args if isinstance(call, cst.Call) else call.elements
+def _cst_argument(call: cst.Call | cst.Dict, operation: RemoveArgument | NameArgument) -> ListedArgument:
+    items: Sequence[ListedArgument] = call.args if isinstance(call, cst.Call) else call.elements
     if isinstance(operation.argument, str):
         found = [item for item in items if keyword_of(item) == operation.argument]
         if not found:

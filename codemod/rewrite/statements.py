@@ -21,8 +21,8 @@ from .lines import (
 from .locate import Suite
 from .plan import EditPlan, Wrap
 
-Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
-Lines: TypeAlias = Sequence[cst.EmptyLine]
+StatementLine: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
+EmptyLines: TypeAlias = Sequence[cst.EmptyLine]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class BlockStatement:
 
     original: cst.BaseSmallStatement | cst.BaseCompoundStatement
     updated: cst.BaseSmallStatement | cst.BaseCompoundStatement
-    leading: Lines = ()
+    leading: EmptyLines = ()
     trailing: cst.TrailingWhitespace = field(default_factory=cst.TrailingWhitespace)
     """Of the whole line; comments that follow it."""
     line: int = 0
@@ -39,10 +39,10 @@ class BlockStatement:
 
 
 @dataclass
-class Block:
+class NewBlock:
     """The new content of a block: ``footer`` holds the comments after the last statement."""
 
-    body: list[Line]
+    body: list[StatementLine]
     footer: list[cst.EmptyLine]
 
 
@@ -67,7 +67,7 @@ def new_line() -> cst.TrailingWhitespace:
     return cst.TrailingWhitespace()
 
 
-def leading_lines(node: cst.CSTNode) -> Lines:
+def leading_lines(node: cst.CSTNode) -> EmptyLines:
     """The lines above a statement that belong to its node."""
     lines = getattr(node, "leading_lines", ())
     return lines if isinstance(lines, Sequence) else ()
@@ -76,28 +76,28 @@ def leading_lines(node: cst.CSTNode) -> Lines:
 class BlockWriter:
     """Writes the statements of one block anew, following the plan."""
 
-    def __init__(self, plan: EditPlan, parse: Callable[[str], list[Line]], suite: tuple[Suite, Suite]) -> None:
+    def __init__(self, plan: EditPlan, parse: Callable[[str], list[StatementLine]], suite: tuple[Suite, Suite]) -> None:
         self.plan = plan
         self.parse = parse
         self.suite = suite
         self.entries = entries_of(*suite)
         self._gone_lines = self._lines_removed()
-        self._body: list[Line] = []
+        self._body: list[StatementLine] = []
         self._pending: list[cst.EmptyLine] = []
         self._open: list[cst.BaseSmallStatement] = []
         self._open_entry: BlockStatement | None = None
-        self._leading: Lines = ()
+        self._leading: EmptyLines = ()
 
-    def write(self, wraps: Sequence[Wrap], above: Lines, footer: Lines) -> Block:
+    def write(self, wraps: Sequence[Wrap], above: EmptyLines, footer: EmptyLines) -> NewBlock:
         """The new block; ``above`` are the lines before its first statement that are not part of it."""
         self._range(0, len(self.entries), self._ranges(wraps))
         self._strip_start(above)
         if not without_leading_blanks(footer):
             kept = without_trailing_blanks(self._pending) if self._body else self._pending
-            return Block(self._body, [*kept, *footer])
-        return Block(self._body, joined(self._pending, footer))
+            return NewBlock(self._body, [*kept, *footer])
+        return NewBlock(self._body, joined(self._pending, footer))
 
-    def _strip_start(self, above: Lines) -> None:
+    def _strip_start(self, above: EmptyLines) -> None:
         """Blank lines that separated the first statement from a removed one would now open the block."""
         apart = not above or not without_trailing_blanks(above[-1:])
         if self._body and apart and self.entries[0].original in self.plan.removed:
@@ -135,7 +135,7 @@ class BlockWriter:
         self._flush()
         inner = BlockWriter(self._inner_plan(first, last), self.parse, self.suite)
         inner._range(start, stop, wraps)
-        lines: Lines = []
+        lines: EmptyLines = []
         if inner._body:
             above, comment = own_comment(leading_lines(inner._body[0]))
             inner._body[0] = inner._body[0].with_changes(leading_lines=comment)
@@ -154,7 +154,7 @@ class BlockWriter:
         after = {node: texts for node, texts in self.plan.after.items() if node is not last}
         return EditPlan(removed=self.plan.removed, before=before, after=after)
 
-    def _under(self, header: str, inner: BlockWriter) -> Line:
+    def _under(self, header: str, inner: BlockWriter) -> StatementLine:
         parsed = self.parse(f"{header}\n    pass\n")
         if len(parsed) != 1 or not hasattr(parsed[0], "body") or isinstance(parsed[0], cst.SimpleStatementLine):
             raise EditRefused(f"{header!r} cannot be the header of a block")
@@ -186,13 +186,13 @@ class BlockWriter:
             self._flush()
             self._inserted(after, ())
 
-    def _remove(self, entry: BlockStatement, lines: Lines) -> None:
+    def _remove(self, entry: BlockStatement, lines: EmptyLines) -> None:
         if entry.line in self._gone_lines:
             self._pending = joined(self._pending, lines)
         else:
             self._leading = [*self._leading, *lines]
 
-    def _inserted(self, texts: Sequence[str], lines: Lines) -> None:
+    def _inserted(self, texts: Sequence[str], lines: EmptyLines) -> None:
         for text in texts:
             for statement in self.parse(text):
                 self._put(statement, [*lines, *leading_lines(statement)])
@@ -212,6 +212,6 @@ class BlockWriter:
         lines, self._leading, self._open, self._open_entry = self._leading, (), [], None
         self._put(line, lines)
 
-    def _put(self, statement: Line, lines: Lines) -> None:
+    def _put(self, statement: StatementLine, lines: EmptyLines) -> None:
         self._body.append(statement.with_changes(leading_lines=joined(self._pending, lines)))
         self._pending = []

@@ -24,7 +24,7 @@ MAX_BYTES = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KnownFinding:
     """A finding that is known: its file as seen from the baseline's folder, its rule, and how often it occurs."""
 
     path: str
@@ -37,7 +37,7 @@ class Baseline:
     """What is known, by fingerprint."""
 
     path: Path
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, KnownFinding]
 
     def part(
         self, findings: Iterable[Finding], project: Project, may_find: Callable[[str, str], bool]
@@ -96,9 +96,9 @@ def read_baseline(path: Path) -> Baseline:
         raw = json.loads(read_regular_file(str(path), MAX_BYTES))
         if raw["version"] != VERSION:
             raise UsageError(f"{path}: a baseline of version {raw['version']!r}; this precfix reads {VERSION}")
-        entries: dict[str, Entry] = {}
+        entries: dict[str, KnownFinding] = {}
         for each in raw["findings"]:
-            entry = Entry(each["filename"], each["code"], each["count"])
+            entry = KnownFinding(each["filename"], each["code"], each["count"])
             name = each["fingerprint"]
             texts = (name, entry.path, entry.code)
             if not all(isinstance(text, str) for text in texts) or type(entry.count) is not int or entry.count < 1:

@@ -29,7 +29,7 @@ _OPEN_LINES = frozenset({"python", "notebook"})
 _NO_COMMENT = "cannot hold comments; use per-file-ignores in the settings, or a baseline"
 
 
-class Written(NamedTuple):
+class IgnoresWritten(NamedTuple):
     """What ``check --add-ignore`` comes to."""
 
     texts: dict[str, str]
@@ -55,7 +55,7 @@ class _Insertion:
     """How many rows it adds above the line."""
 
 
-def with_ignores(project: Project, findings: Iterable[Finding], reason: str = "") -> Written:
+def with_ignores(project: Project, findings: Iterable[Finding], reason: str = "") -> IgnoresWritten:
     """The project's files with a comment for each finding; nothing is written to disk.
 
     Several findings of one line share a comment, and one that is there already gets their codes. The length of lines
@@ -80,7 +80,7 @@ def with_ignores(project: Project, findings: Iterable[Finding], reason: str = ""
             texts[path] = text
         written += done
         skipped += left
-    return Written(texts, written, tuple(skipped))
+    return IgnoresWritten(texts, written, tuple(skipped))
 
 
 def clean_reason(reason: str) -> str:

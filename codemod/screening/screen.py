@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..model import Applicability, Finding, Fix, Rule
 from ..outcome import Screened, Silence, Silenced
-from ..settings.settings import Settings
+from ..settings.settings import ProjectSettings
 from ..settings.settings_tree import SettingsTree
 from ..source.project import Project
 from .baseline import Baseline
@@ -45,8 +45,8 @@ class Screen:
     """Whether the project was read as a whole: in a part of it, comments may seem to have no use."""
     _known_rows: dict[tuple[str, str], set[int]] | None = None
     """File and rule -> the rows on the disk of what the baseline knows, once it was asked."""
-    _taken: dict[Settings, frozenset[str]] = field(default_factory=dict)
-    _patterns: dict[Settings, list[tuple[PathPatterns, tuple[str, ...]]]] = field(default_factory=dict)
+    _taken: dict[ProjectSettings, frozenset[str]] = field(default_factory=dict)
+    _patterns: dict[ProjectSettings, list[tuple[PathPatterns, tuple[str, ...]]]] = field(default_factory=dict)
 
     def __call__(self, project: Project, found: tuple[Finding, ...]) -> Screened:
         """Part findings into those that count and those that do not, and leave to each the fixes that may be used."""
@@ -141,7 +141,7 @@ def _only_shown(finding: Finding, fix: Fix) -> Fix:
     return replace(fix, applicability=Applicability.DISPLAY_ONLY, message=message)
 
 
-def _trusted(finding: Finding, fix: Fix, settings: Settings) -> Fix:
+def _trusted(finding: Finding, fix: Fix, settings: ProjectSettings) -> Fix:
     """The fix with the applicability that the settings give it; what is only displayed is never written."""
     if fix.applicability is Applicability.DISPLAY_ONLY:
         return fix

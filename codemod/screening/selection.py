@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..model import Rule, UsageError
-from ..settings.settings import Settings
+from ..settings.settings import ProjectSettings
 
 
 def matches(selector: str, code: str, name: str) -> bool:
@@ -35,7 +35,9 @@ class Selection:
     ignore: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, settings: Settings, select: Sequence[str] | None = None, ignore: Sequence[str] = ()) -> Selection:
+    def of(
+        cls, settings: ProjectSettings, select: Sequence[str] | None = None, ignore: Sequence[str] = ()
+    ) -> Selection:
         """What settings say. ``select`` of the command line takes the place of all that, ``ignore`` comes on top."""
         if select is not None:
             return cls(tuple(select), tuple(ignore))
@@ -89,7 +91,7 @@ def fix_selectors(selectors: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple((rule.strip(), name.strip()) for rule, _, name in parts)
 
 
-def validate_settings(settings: Settings, rules: Sequence[Rule]) -> None:
+def validate_settings(settings: ProjectSettings, rules: Sequence[Rule]) -> None:
     """Raise UsageError for a rule in the settings that does not exist."""
     lists = {
         "select": settings.select or (),

@@ -37,7 +37,7 @@ class PathPattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ProjectSettings:
     """What the settings file says; the defaults are those of a project without one.
 
     Selectors are codes (``PF101``), beginnings of codes (``PF2``) or names of rules; whether such rules exist is not
@@ -78,7 +78,7 @@ class Settings:
     """All files that were read for them: this one, and those it extends."""
 
 
-def settings_of(root: Path) -> Settings:
+def settings_of(root: Path) -> ProjectSettings:
     """The settings that count for a project at ``root``: the nearest file that has some.
 
     Raises UsageError for a file that cannot be understood, an unknown key or a wrong value.
@@ -89,10 +89,10 @@ def settings_of(root: Path) -> Settings:
             return found
         if os.path.lexists(folder / ".git"):
             break
-    return Settings()
+    return ProjectSettings()
 
 
-def settings_in(folder: Path) -> Settings | None:
+def settings_in(folder: Path) -> ProjectSettings | None:
     """The settings that stand in ``folder`` itself; None when there are none. Raises UsageError as `settings_of`."""
     for name in FILES:
         path = folder / name
@@ -140,7 +140,7 @@ def _text(path: Path) -> str | None:
         raise UsageError(f"{path}: cannot be read: {reason}") from error
 
 
-def _settings(path: Path, table: Mapping[str, object], extending: tuple[Path, ...]) -> Settings:
+def _settings(path: Path, table: Mapping[str, object], extending: tuple[Path, ...]) -> ProjectSettings:
     for name in table:
         if name not in KNOWN:
             raise UsageError(f"{path}: unknown setting {_said(name)}; {_known_instead(path, name, table)}")
@@ -168,11 +168,11 @@ def _known_instead(path: Path, name: str, table: Mapping[str, object]) -> str:
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(KNOWN)}"
 
 
-def _extended(path: Path, table: Mapping[str, object], extending: tuple[Path, ...]) -> Settings:
+def _extended(path: Path, table: Mapping[str, object], extending: tuple[Path, ...]) -> ProjectSettings:
     """The settings of the file that ``extend`` names; defaults without one."""
     name = table.get("extend")
     if name is None:
-        return Settings()
+        return ProjectSettings()
     other = _file(path, "extend", name, within=_repository_of(path.parent))
     chain = (*extending, path.resolve())
     if other in chain or len(chain) > MAX_EXTENDED:
@@ -280,8 +280,8 @@ def _said(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-Reader = Callable[[Path, str, object], object]
-READERS: dict[str, Reader] = {
+SettingReader = Callable[[Path, str, object], object]
+READERS: dict[str, SettingReader] = {
     "extend": _file,
     "target": _target,
     "profile": _file,
@@ -304,4 +304,6 @@ KNOWN = tuple(READERS)
 """The keys, in the order of docs/settings.md."""
 ADDED = frozenset({"extend-select", "extend-ignore", "per-file-ignores", "exclude", "frameworks"})
 """Keys that add to those of the file that is extended; the others replace them."""
-assert {field.name.replace("_", "-") for field in fields(Settings)} - {"path", "sources"} == set(KNOWN) - {"extend"}
+assert {field.name.replace("_", "-") for field in fields(ProjectSettings)} - {"path", "sources"} == set(KNOWN) - {
+    "extend"
+}

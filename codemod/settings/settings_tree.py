@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..model import UsageError
-from .settings import FILES, Settings, settings_in
+from .settings import FILES, ProjectSettings, settings_in
 
 MAX_NESTED = 1_000
 """How many folders below the root may have settings of their own."""
@@ -18,11 +18,11 @@ MAX_NESTED = 1_000
 class SettingsTree:
     """The settings of a project: those of its root, and those of folders below that have their own."""
 
-    root: Settings
-    nested: Mapping[str, Settings] = field(default_factory=dict)
+    root: ProjectSettings
+    nested: Mapping[str, ProjectSettings] = field(default_factory=dict)
     """Folder, relative to the root, and its settings."""
 
-    def of(self, path: str) -> Settings:
+    def of(self, path: str) -> ProjectSettings:
         """The settings that count for a file: those of the nearest folder that has some."""
         folder = path
         while self.nested and folder:
@@ -31,14 +31,14 @@ class SettingsTree:
                 return self.nested[folder]
         return self.root
 
-    def all(self) -> Iterable[Settings]:
+    def all(self) -> Iterable[ProjectSettings]:
         """Every one of them, the root's first."""
         return (self.root, *self.nested.values())
 
 
-def settings_below(root: Path, at_root: Settings, paths: Iterable[str]) -> SettingsTree:
+def settings_below(root: Path, at_root: ProjectSettings, paths: Iterable[str]) -> SettingsTree:
     """The settings of a project whose files are ``paths``; raises UsageError as `settings_of`, and for too many."""
-    nested: dict[str, Settings] = {}
+    nested: dict[str, ProjectSettings] = {}
     for folder in sorted(_folders(paths)):
         found = settings_in(root / folder) if _has_some(root / folder) else None
         if found is not None:

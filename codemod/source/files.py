@@ -8,7 +8,7 @@ from ..outcome import Skipped
 from .documents import Document, FileKind
 from .looks import FILE, PARSED, QUESTION, SKIPPED, Remembering
 from .parsing import Unparsable
-from .question import Question
+from .question import FileQuestion
 from .store import FileStore
 
 PYTHON_KINDS = (FileKind.PYTHON, FileKind.NOTEBOOK)
@@ -47,7 +47,7 @@ class Files(Remembering):
 
     def documents(self, kind: FileKind, containing: Iterable[str] = ()) -> Iterator[Document]:
         """The readable documents of a kind, by path, that hold any of the words (letter case aside)."""
-        return self._documents(Question.of((kind,), containing))
+        return self._documents(FileQuestion.of((kind,), containing))
 
     def python_documents(
         self, containing: Iterable[str] = (), *also: Iterable[str], where: Callable[[str], bool] | None = None
@@ -58,7 +58,7 @@ class Files(Remembering):
         text. ``where`` is for what no words can say: it looks at the text before it is parsed, which is the costly
         part. What does not parse is recorded in ``skipped``, and so is each cell of a notebook that had to be left out.
         """
-        for document in self._documents(Question.of(PYTHON_KINDS, containing, also, where)):
+        for document in self._documents(FileQuestion.of(PYTHON_KINDS, containing, also, where)):
             if self._parses(document):
                 yield document
 
@@ -66,17 +66,17 @@ class Files(Remembering):
         self, containing: Iterable[str], *also: Iterable[str], where: Callable[[str], bool] | None = None
     ) -> list[str]:
         """The paths of the Python files and notebooks for the same questions; nothing is parsed or kept."""
-        question = Question.of(PYTHON_KINDS, containing, also, where)
+        question = FileQuestion.of(PYTHON_KINDS, containing, also, where)
         return self._fitting_among(self.candidates(question), question)
 
     def checked_paths(self, containing: Iterable[str], *, where: Callable[[str], bool] | None = None) -> list[str]:
         """The same of the files in which mistakes are looked for."""
-        question = Question.of(PYTHON_KINDS, containing, (), where)
+        question = FileQuestion.of(PYTHON_KINDS, containing, (), where)
         checked = self._checked
         among = self.candidates(question) if checked is None else self._checked_candidates(question, checked)
         return self._fitting_among(among, question)
 
-    def _fitting_among(self, paths: Iterable[str], question: Question) -> list[str]:
+    def _fitting_among(self, paths: Iterable[str], question: FileQuestion) -> list[str]:
         return [
             path
             for path in paths
@@ -91,7 +91,7 @@ class Files(Remembering):
 
         For the loop of a rule whose findings are in the document at hand; callers, imports, classes need all.
         """
-        for document in self._documents(Question.of(PYTHON_KINDS, containing, also, where), self._checked):
+        for document in self._documents(FileQuestion.of(PYTHON_KINDS, containing, also, where), self._checked):
             if self._parses(document):
                 yield document
 
@@ -153,7 +153,7 @@ class Files(Remembering):
             self.record_skip(document.path, f"{place} is left out: {cell.reason}")
         return True
 
-    def _documents(self, question: Question, among: frozenset[str] | None = None) -> Iterator[Document]:
+    def _documents(self, question: FileQuestion, among: frozenset[str] | None = None) -> Iterator[Document]:
         for path in self.candidates(question) if among is None else self._checked_candidates(question, among):
             document = self._fitting(path, question)
             if document is not None:
@@ -162,17 +162,17 @@ class Files(Remembering):
                     self._store.keep(document)
                 yield self._watched(document)
 
-    def candidates(self, question: Question) -> Collection[str]:
+    def candidates(self, question: FileQuestion) -> Collection[str]:
         """The paths of all files that may answer a question, and of some that do not, in order."""
         if self.looks.are_noted:
             self.looks.note(QUESTION, question.kinds, question.words, question.also)
         return self._candidates(question)
 
-    def _candidates(self, question: Question) -> Collection[str]:
+    def _candidates(self, question: FileQuestion) -> Collection[str]:
         found = self._store.paths_for(question)
         return dict.fromkeys(sorted({*found, *self._replaced})) if self._replaced else found
 
-    def _checked_candidates(self, question: Question, among: frozenset[str]) -> Iterator[str]:
+    def _checked_candidates(self, question: FileQuestion, among: frozenset[str]) -> Iterator[str]:
         """Those among some paths: what other files hold does not count."""
         found = self._candidates(question)
         for path in sorted(among) if len(among) < len(found) else found:
@@ -180,11 +180,11 @@ class Files(Remembering):
             if path in found and path in among:
                 yield path
 
-    def is_certain(self, path: str, question: Question) -> bool:
+    def is_certain(self, path: str, question: FileQuestion) -> bool:
         """Whether a candidate answers a question, its ``where`` aside, without a look at its text."""
         return path not in self._replaced and self._store.is_certain(path, question)
 
-    def _fitting(self, path: str, question: Question) -> Document | None:
+    def _fitting(self, path: str, question: FileQuestion) -> Document | None:
         """The document of a candidate, if it answers the question."""
         document = self._replaced.get(path)
         is_certain = self.is_certain(path, question)

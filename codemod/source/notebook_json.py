@@ -21,7 +21,7 @@ class NotebookError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CellLine:
     """One line of a cell: its text with newline, its JSON spelling, and what stands between it and the next one."""
 
     text: str
@@ -71,12 +71,12 @@ class Cell:
         return self._lines[1]
 
     @property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[CellLine, ...]:
         """The lines, cut at line feeds. Raises `EditRefused` when spelling and text cannot be matched."""
         return self._lines[0]
 
     @cached_property
-    def _lines(self) -> tuple[tuple[Line, ...], str]:
+    def _lines(self) -> tuple[tuple[CellLine, ...], str]:
         texts = [line + "\n" for line in self.text.split("\n")]
         texts[-1] = texts[-1][:-1]
         cuts = self._cuts()
@@ -84,10 +84,10 @@ class Cell:
             texts.pop()
         if len(cuts) != len(texts):
             raise EditRefused(f"cell {self.number}: its JSON spelling is too unusual to edit")
-        lines: list[Line] = []
+        lines: list[CellLine] = []
         for index, (text, (start, end)) in enumerate(zip(texts, cuts, strict=True)):
             following = cuts[index + 1][0] if index + 1 < len(cuts) else end
-            lines.append(Line(text, self.json_text[start:end], self.json_text[end:following]))
+            lines.append(CellLine(text, self.json_text[start:end], self.json_text[end:following]))
         last = cuts[-1][1] if cuts else self.strings[0][0] + 1
         return tuple(lines), self.json_text[last : self.end]
 

@@ -10,7 +10,7 @@ from .word_search import words_in
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class FileQuestion:
     """Files of some kinds that hold any of ``words`` (letter case aside, judged on the bytes; none: all files do).
 
     Each group of ``also`` asks for one of its words besides, exactly as written in the text. Both can be answered from
@@ -29,7 +29,7 @@ class Question:
         words: Iterable[str],
         also: Iterable[Iterable[str]] = (),
         where: Callable[[str], bool] | None = None,
-    ) -> Question:
+    ) -> FileQuestion:
         """The question, with words in any letter case."""
         return cls(kinds, tuple(word.lower() for word in words), tuple(tuple(group) for group in also), where)
 

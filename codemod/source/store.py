@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from ..outcome import Skipped
 from .discovery import Discovery, Limits
 from .documents import Document, FileKind, Unreadable, kind_of
-from .question import Question
+from .question import FileQuestion
 from .reading import FileRefused, read_regular_file
 from .word_index import INDEXED, WordIndex, is_word
 from .word_search import PRECISION_WORDS, SEARCHED, words_in
@@ -88,7 +88,7 @@ class FileStore:
         self._passing[path] = document
         return document
 
-    def paths_for(self, question: Question) -> Collection[str]:
+    def paths_for(self, question: FileQuestion) -> Collection[str]:
         """The paths that may answer a question, its ``where`` aside, sorted; they do where that `is_certain`."""
         key = (question.kinds, question.words, question.also)
         if key not in self._answers:
@@ -96,7 +96,7 @@ class FileStore:
             self._answers[key] = dict.fromkeys(found)
         return self._answers[key]
 
-    def _writing(self, question: Question) -> Collection[str]:
+    def _writing(self, question: FileQuestion) -> Collection[str]:
         """Of the paths with the words, which many questions share, those that each group of ``also`` leaves.
 
         Where files would be opened for the words, what is known without comes first.
@@ -109,7 +109,7 @@ class FileStore:
             some = self._index.writing(also.pop(0), plain)
             paths: Collection[str] = dict.fromkeys(self._holding(kinds, words, some | others.keys()))
         else:
-            paths = self.paths_for(Question(kinds, words))
+            paths = self.paths_for(FileQuestion(kinds, words))
         for group in also:
             written = self._index.writing(group, plain.intersection(paths))
             paths = dict.fromkeys(sorted((*written, *(path for path in others if path in paths))))
@@ -127,7 +127,7 @@ class FileStore:
             self._others[kinds] = dict.fromkeys(path for path in self._paths_of(kinds) if path not in plain)
         return self._others[kinds]
 
-    def is_certain(self, path: str, question: Question) -> bool:
+    def is_certain(self, path: str, question: FileQuestion) -> bool:
         """Whether a path among `paths_for` answers the question, without a look at its text."""
         return not question.also or path in self._index.plain
 

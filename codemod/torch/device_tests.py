@@ -16,7 +16,7 @@ from ..python.functions import called_function
 from ..python.names import ModuleNames, attribute_chain, last_name, names_of, string_of
 from ..python.paths import calls_of, function_of, guards
 from ..python.trace import Domain, Trace, trace
-from ..python.trace_steps import Bound, Returned, Step
+from ..python.trace_steps import FromBinding, Returned, TraceStep
 from ..source.project import Project
 
 MAX_HOPS = 3
@@ -101,9 +101,9 @@ def _parts(node: ast.expr) -> Iterator[ast.expr]:
             stack += ast.iter_child_nodes(part)
 
 
-def _carried(question: Trace[bool], step: Step, values: Iterable[bool]) -> Iterable[bool]:
+def _carried(question: Trace[bool], step: TraceStep, values: Iterable[bool]) -> Iterable[bool]:
     """What a test of the device decides depends on it."""
-    if isinstance(step, Bound) and isinstance(step.binding.node, ast.stmt):
+    if isinstance(step, FromBinding) and isinstance(step.binding.node, ast.stmt):
         module, statement = step.module, step.binding.node
     elif isinstance(step, Returned):
         module, statement = step.target.module, step.statement

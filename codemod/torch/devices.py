@@ -11,7 +11,7 @@ from ..python.bindings import reaching, self_stores
 from ..python.names import Binding, ModuleNames, attribute_chain, resolve, string_of
 from ..python.paths import guards
 from ..python.trace import Domain, Trace, trace
-from ..python.trace_steps import Gap
+from ..python.trace_steps import TraceGap
 from ..source.documents import FileKind
 from ..source.project import Project
 from .api import ACCELERATOR, FABRIC, PARTIAL_STATE
@@ -103,8 +103,8 @@ def _called(question: Trace[DeviceValue], module: ModuleNames, node: ast.Call) -
     return None
 
 
-def _gap(_question: Trace[DeviceValue], module: ModuleNames, node: ast.AST, why: Gap) -> Iterable[DeviceValue]:
-    if why is Gap.OPTION:
+def _gap(_question: Trace[DeviceValue], module: ModuleNames, node: ast.AST, why: TraceGap) -> Iterable[DeviceValue]:
+    if why is TraceGap.OPTION:
         return (DeviceValue(OPEN),)
     annotation = node.annotation if isinstance(node, ast.arg) else None
     is_object = annotation is not None and module.qualified(annotation) == "torch.device"

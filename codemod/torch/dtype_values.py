@@ -13,9 +13,22 @@ from ..python.names import Binding, ModuleNames, Scope, resolve
 from ..python.options import options_read
 from ..python.paths import guards
 from ..python.trace import Domain, Trace, trace
-from ..python.trace_steps import Bound, Chosen, Declared, Defaulted, LookedUp, Returned, Step
+from ..python.trace_steps import Chosen, Defaulted, FromBinding, FromDeclaration, LookedUp, Returned, TraceStep
 from ..source.project import Project
-from .dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, UNKNOWN, Constant, Dtype, Given, Scenario, Unknown, as_dtype
+from .dtypes import (
+    BF16,
+    FP16,
+    FP32,
+    HALVES,
+    TORCH_DTYPES,
+    UNKNOWN,
+    Constant,
+    Dtype,
+    Scenario,
+    TestedText,
+    Unknown,
+    as_dtype,
+)
 
 SPELLINGS = ("lower", "strip")
 """Methods that give back the text they are called on, as far as settings go."""
@@ -64,7 +77,7 @@ def _plain(node: ast.Constant) -> Constant:
 def _first_that_is_true(question: Trace[Scenario], module: ModuleNames, node: ast.BoolOp) -> Iterator[Scenario]:
     """``dtype or torch.float16``: the second under what makes the first None; both where the first is not known."""
     *firsts, last = node.values
-    givens: list[tuple[Given, ...]] = [()]
+    givens: list[tuple[TestedText, ...]] = [()]
     for first in firsts:
         asked = Trace(question.project, WITH_NONE, question)  # type: ignore[arg-type]
         found = asked.of(module, first) or (Scenario(UNKNOWN),)
@@ -89,49 +102,49 @@ def _attribute_of_torch(question: Trace[Scenario], module: ModuleNames, node: as
             yield Scenario(TORCH_DTYPES.get(f"torch.{scenario.value}", UNKNOWN), scenario.given)
         elif isinstance(scenario.value, Unknown):
             for dtype in (BF16, FP16, FP32):
-                yield Scenario(dtype, (Given(ast.unparse(key), (dtype.name,), True, key, module.scope_of(node)),))
+                yield Scenario(dtype, (TestedText(ast.unparse(key), (dtype.name,), True, key, module.scope_of(node)),))
 
 
-def _carried(question: Trace[Scenario], step: Step, values: Iterable[Scenario]) -> Iterable[Scenario]:
+def _carried(question: Trace[Scenario], step: TraceStep, values: Iterable[Scenario]) -> Iterable[Scenario]:
     if isinstance(step, Chosen):
         return _under(values, conditions_in(question.project, step.module).given(step.node.test, step.holds))
-    if isinstance(step, Bound):
+    if isinstance(step, FromBinding):
         return _under(values, _given_of_binding(question.project, step))
     if isinstance(step, Returned):
         return _from_function(question.project, step, values)
     if isinstance(step, LookedUp):
         scope = step.module.scope_of(step.key)
-        return _under(values, (Given(ast.unparse(step.key), (_plain(step.entry),), True, step.key, scope),))
-    if isinstance(step, Declared):
+        return _under(values, (TestedText(ast.unparse(step.key), (_plain(step.entry),), True, step.key, scope),))
+    if isinstance(step, FromDeclaration):
         return [_stated(step, scenario) for scenario in values]
     return values
 
 
-def _decided(question: Trace[Scenario], step: Step, values: Iterable[Scenario]) -> Iterable[Scenario]:
+def _decided(question: Trace[Scenario], step: TraceStep, values: Iterable[Scenario]) -> Iterable[Scenario]:
     if isinstance(step, Defaulted):  # None as a default means that the function decides
         return [scenario for scenario in values if scenario.value is not None]
     return _carried(question, step, values)
 
 
-def _under(values: Iterable[Scenario], given: Sequence[Given]) -> Iterable[Scenario]:
+def _under(values: Iterable[Scenario], given: Sequence[TestedText]) -> Iterable[Scenario]:
     return [scenario.under(*given) for scenario in values]
 
 
-def _stated(step: Declared, scenario: Scenario) -> Scenario:
+def _stated(step: FromDeclaration, scenario: Scenario) -> Scenario:
     if isinstance(scenario.value, Unknown):
         return Scenario(scenario.value)
     scope = step.module.scope_of(step.node)
-    return Scenario(scenario.value, (Given(ast.unparse(step.node), (scenario.value,), True, step.node, scope),))
+    return Scenario(scenario.value, (TestedText(ast.unparse(step.node), (scenario.value,), True, step.node, scope),))
 
 
-def _given_of_binding(project: Project, step: Bound) -> tuple[Given, ...]:
+def _given_of_binding(project: Project, step: FromBinding) -> tuple[TestedText, ...]:
     """What must hold for a binding to run, tests of the value that the name had before aside, and to be kept."""
     binding, conditions = step.binding, conditions_in(project, step.module)
     given = conditions.path_given(binding.node) if binding.value is not None else ()
     return (*(item for item in given if item.text != binding.name), *_given_that_it_stays(conditions, step))
 
 
-def _given_that_it_stays(conditions: Conditions, step: Bound) -> Iterator[Given]:
+def _given_that_it_stays(conditions: Conditions, step: FromBinding) -> Iterator[TestedText]:
     """What must hold for a first value to be seen although later ``if`` s overwrite it: that none of them ran."""
     first = step.binding
     if len(step.rivals) < 2 or first is not step.rivals[0] or not isinstance(first.node, ast.stmt):
@@ -157,7 +170,7 @@ def _from_function(project: Project, step: Returned, values: Iterable[Scenario])
         yield Scenario(scenario.value, outer)
 
 
-def _of_parameter(scope: Scope, item: Given) -> Given:
+def _of_parameter(scope: Scope, item: TestedText) -> TestedText:
     """``item`` about the parameter that a local name is another spelling of: ``name = dtype.lower()``."""
     bindings = scope.bindings.get(item.text, []) if isinstance(item.node, ast.Name) else []
     value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
@@ -165,17 +178,19 @@ def _of_parameter(scope: Scope, item: Given) -> Given:
     inner = value.func.value if spelled else None  # type: ignore[union-attr]
     if not isinstance(inner, ast.Name) or [each.kind for each in scope.bindings.get(inner.id, [])] != ["parameter"]:
         return item
-    return Given(f"{inner.id}.{value.func.attr}()", item.values, item.equal, inner, item.scope)  # type: ignore[union-attr]
+    return TestedText(f"{inner.id}.{value.func.attr}()", item.values, item.equal, inner, item.scope)  # type: ignore[union-attr]
 
 
-def _renamed(item: Given, arguments: dict[str, ast.expr], scope: Scope) -> Given:
+def _renamed(item: TestedText, arguments: dict[str, ast.expr], scope: Scope) -> TestedText:
     """``item`` as the caller sees it: a parameter's name replaced by the argument passed for it."""
     root, dot, rest = item.text.partition(".")
     argument = arguments.get(root)
     if argument is None:
         return item
     whole = not dot or rest in [f"{name}()" for name in SPELLINGS]
-    return Given(ast.unparse(argument) + dot + rest, item.values, item.equal, argument if whole else item.node, scope)
+    return TestedText(
+        ast.unparse(argument) + dot + rest, item.values, item.equal, argument if whole else item.node, scope
+    )
 
 
 def _setting(question: Trace[Scenario], module: ModuleNames, node: ast.Attribute) -> Iterator[Scenario]:

@@ -67,7 +67,7 @@ DTYPE_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class TestedText:
     """``text`` has (``equal``) or has not one of ``values``; for a plain truth test the value is ``True``."""
 
     text: str
@@ -82,9 +82,9 @@ class Scenario:
     """One value an expression can have, and what must hold for it."""
 
     value: Constant
-    given: tuple[Given, ...] = ()
+    given: tuple[TestedText, ...] = ()
 
-    def under(self, *more: Given) -> Scenario:
+    def under(self, *more: TestedText) -> Scenario:
         return Scenario(self.value, self.given + more)
 
 

@@ -16,7 +16,7 @@ from ..source.project import Project
 from .dtypes import TORCH_DTYPES, Dtype
 from .machine_tests import tells_of_bf16
 
-Answer: TypeAlias = "bool | Dtype | None"
+MachineAnswer: TypeAlias = "bool | Dtype | None"
 """None: something else has a say."""
 DEVICE = "is_available"
 """The end of the names of questions whether there is a device at all: what trains has one."""
@@ -34,11 +34,13 @@ def machine_dtypes(project: Project, module: ModuleNames, node: ast.expr) -> tup
     return (first, second) if isinstance(first, Dtype) and isinstance(second, Dtype) and first != second else None
 
 
-def _only(answers: Sequence[Answer]) -> Answer:
+def _only(answers: Sequence[MachineAnswer]) -> MachineAnswer:
     return answers[0] if len(answers) == 1 else None
 
 
-def _leaf(has: bool, question: Trace[Answer], module: ModuleNames, node: ast.expr) -> Iterable[Answer] | None:
+def _leaf(
+    has: bool, question: Trace[MachineAnswer], module: ModuleNames, node: ast.expr
+) -> Iterable[MachineAnswer] | None:
     if isinstance(node, ast.Constant):
         return (node.value if isinstance(node.value, bool) else None,)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -54,7 +56,9 @@ def _leaf(has: bool, question: Trace[Answer], module: ModuleNames, node: ast.exp
     return _asked(has, question, module, node)
 
 
-def _asked(has: bool, question: Trace[Answer], module: ModuleNames, node: ast.expr) -> Iterable[Answer] | None:
+def _asked(
+    has: bool, question: Trace[MachineAnswer], module: ModuleNames, node: ast.expr
+) -> Iterable[MachineAnswer] | None:
     if isinstance(node, ast.Attribute | ast.Name):
         dtype = TORCH_DTYPES.get(module.qualified(node) or "")
         return (dtype,) if dtype is not None else None
@@ -66,14 +70,14 @@ def _asked(has: bool, question: Trace[Answer], module: ModuleNames, node: ast.ex
     return (has,) if isinstance(node, ast.Call) and tells_of_bf16(name) and "capability" not in name else None
 
 
-def _together(is_and: bool, parts: list[tuple[Answer, ...]]) -> Answer:
+def _together(is_and: bool, parts: list[tuple[MachineAnswer, ...]]) -> MachineAnswer:
     """Of ``and`` and ``or``: known as soon as one part decides, or all are known."""
     if any(part == (not is_and,) for part in parts):
         return not is_and
     return is_and if all(part == (is_and,) for part in parts) else None
 
 
-def _compared(has: bool, node: ast.Compare) -> Iterable[Answer]:
+def _compared(has: bool, node: ast.Compare) -> Iterable[MachineAnswer]:
     """``torch.cuda.get_device_capability()[0] >= 8``, ``torch.cuda.get_device_capability() >= (8, 0)``."""
     is_major = isinstance(node.left, ast.Subscript) and ast.unparse(node.left.slice) == "0"
     asked = node.left.value if isinstance(node.left, ast.Subscript) and is_major else node.left
@@ -86,7 +90,7 @@ def _compared(has: bool, node: ast.Compare) -> Iterable[Answer]:
     return (has is isinstance(operator, ast.Gt) if isinstance(operator, ast.Gt | ast.LtE) and said in last else None,)
 
 
-def _unknown(*_asked: object) -> Iterable[Answer]:
+def _unknown(*_asked: object) -> Iterable[MachineAnswer]:
     return (None,)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..python.names import ModuleNames, last_name
 from ..python.paths import guards
 from ..python.trace import Trace, trace
-from ..python.trace_steps import Returned, Step
+from ..python.trace_steps import Returned, TraceStep
 from ..source.project import Project
 from .device_tests import speaking
 
@@ -45,7 +45,7 @@ def _picks(question: Trace[bool], module: ModuleNames, node: ast.expr) -> Iterab
     return known or ASKS_FOR_BF16.leaf(question, module, node)
 
 
-def _returned(question: Trace[bool], step: Step, values: Iterable[bool]) -> Iterable[bool]:
+def _returned(question: Trace[bool], step: TraceStep, values: Iterable[bool]) -> Iterable[bool]:
     """What a function gives back behind such a test is decided by it."""
     if not isinstance(step, Returned):
         return values

@@ -23,7 +23,7 @@ CUTS = ("detach", "item", "tolist", "numpy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Made:
+class GradientsMade:
     """Variables with gradients of what a statement computes, and the statements that give them that."""
 
     names: set[str]
@@ -47,10 +47,10 @@ class Made:
         return not self.by.isdisjoint(around) and not is_without_gradients(module, node)
 
 
-def made_of(project: Project, module: ModuleNames, function: ast.AST, block: ast.stmt) -> Made:
+def made_of(project: Project, module: ModuleNames, function: ast.AST, block: ast.stmt) -> GradientsMade:
     """What a statement makes with gradients, and later ones of the function of it: ``loss = criterion(logits, y)``."""
     stored = (item for item in ast.walk(block) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store))
-    made = Made({item.id for item in stored if not is_without_gradients(module, item)}, {block}, set())
+    made = GradientsMade({item.id for item in stored if not is_without_gradients(module, item)}, {block}, set())
     readers, waiting = project.memo(_readers, module), list(made.names)
     while waiting:
         listed = readers.get((function, waiting.pop()), [])

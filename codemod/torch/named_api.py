@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from ..python.arguments import Signature
 from ..python.names import Binding, ModuleNames, definition_of, is_none, resolve
 from ..python.trace import Domain, Trace, trace
-from ..python.trace_steps import Gap
+from ..python.trace_steps import TraceGap
 from ..source.facts import memo
 from ..source.project import Project
 
@@ -64,7 +64,7 @@ def _of_torch(module: ModuleNames, node: ast.expr, bindings: list[Binding]) -> t
     return tuple(name for name in names if name.startswith("torch."))
 
 
-def _gap(_question: Trace[str | None], module: ModuleNames, node: ast.AST, _why: Gap) -> Iterable[str | None]:
+def _gap(_question: Trace[str | None], module: ModuleNames, node: ast.AST, _why: TraceGap) -> Iterable[str | None]:
     """Nothing for the stand-in of a release that lacks the API: ``except AttributeError: class autocast: ...``."""
     return () if any(isinstance(item, ast.ExceptHandler) for item in module.ancestors(node)) else (None,)
 

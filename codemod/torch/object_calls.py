@@ -18,10 +18,10 @@ MAX_STEPS = 60
 MAX_DEPTH = 6
 
 
-Called: TypeAlias = "tuple[ModuleNames, ast.Call]"
+CalledAt: TypeAlias = "tuple[ModuleNames, ast.Call]"
 
 
-def calls_of_object(project: Project, module: ModuleNames, birth: ast.expr) -> tuple[Called, ...]:
+def calls_of_object(project: Project, module: ModuleNames, birth: ast.expr) -> tuple[CalledAt, ...]:
     """Every call that is found of the object that ``birth`` makes (or names)."""
     return tuple(_Search(project).of(module, birth, 0))
 
@@ -31,7 +31,7 @@ class _Search:
         self._project = project
         self._seen: set[ast.AST] = set()
 
-    def of(self, module: ModuleNames, node: ast.expr, depth: int) -> Iterator[Called]:
+    def of(self, module: ModuleNames, node: ast.expr, depth: int) -> Iterator[CalledAt]:
         """Follow one expression that has the object for its value."""
         if node in self._seen or len(self._seen) > MAX_STEPS or depth > MAX_DEPTH:
             return
@@ -47,7 +47,7 @@ class _Search:
         else:
             yield from self._passed(module, whole, parent, depth + 1)
 
-    def _stored(self, module: ModuleNames, target: ast.expr, depth: int) -> Iterator[Called]:
+    def _stored(self, module: ModuleNames, target: ast.expr, depth: int) -> Iterator[CalledAt]:
         if isinstance(target, ast.Name):
             for load in module.name_loads.get(target.id, []):
                 if module.scope_of(load).lookup(target.id) is module.bindings_of(target):
@@ -61,14 +61,14 @@ class _Search:
             if attribute_chain(attribute) == chain and module.scope_of(attribute).enclosing_class is owner:
                 yield from self.of(module, attribute, depth)
 
-    def _returned(self, module: ModuleNames, node: ast.Return, depth: int) -> Iterator[Called]:
+    def _returned(self, module: ModuleNames, node: ast.Return, depth: int) -> Iterator[CalledAt]:
         function = module.scope_of(node).function.node
         if isinstance(function, ast.FunctionDef):
             sites = [(site.module, site.call) for site in callers_of(self._project, module, function).sites]
             for other, call in sites or _calls_by_name(self._project, module, function):
                 yield from self.of(other, call, depth)
 
-    def _passed(self, module: ModuleNames, whole: ast.expr, parent: ast.AST | None, depth: int) -> Iterator[Called]:
+    def _passed(self, module: ModuleNames, whole: ast.expr, parent: ast.AST | None, depth: int) -> Iterator[CalledAt]:
         call = module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
         if not isinstance(call, ast.Call):
             return
@@ -77,13 +77,13 @@ class _Search:
         if target is not None and name is not None:
             yield from self._parameter(target, name, depth)
 
-    def _parameter(self, target: FunctionTarget, name: str, depth: int) -> Iterator[Called]:
+    def _parameter(self, target: FunctionTarget, name: str, depth: int) -> Iterator[CalledAt]:
         for load in target.module.name_loads.get(name, []):
             if target.module.scope_of(load).lookup(name) is target.scope.bindings.get(name):
                 yield from self.of(target.module, load, depth)
 
 
-def _calls_by_name(project: Project, module: ModuleNames, method: ast.FunctionDef) -> Iterator[Called]:
+def _calls_by_name(project: Project, module: ModuleNames, method: ast.FunctionDef) -> Iterator[CalledAt]:
     """``self.setup.get_model()`` of an object that was passed, where one class of the project alone has the method."""
     if module.scope_of(method).enclosing_class is None or method.name in COMMON:
         return

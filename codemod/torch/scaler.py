@@ -38,7 +38,7 @@ METHODS: tuple[Method, ...] = get_args(Method)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Use:
+class ScalerUse:
     """One reference to a scaler and what is done with it."""
 
     kind: UseKind
@@ -95,7 +95,7 @@ class Scaler:
     switch: str = "enabled"
     """The argument of the call that switches the scaler on; empty for a wrapper that has none."""
     aliases: list[Alias] = field(default_factory=list)
-    uses: list[Use] = field(default_factory=list)
+    uses: list[ScalerUse] = field(default_factory=list)
     routes: set[str] = field(default_factory=set)
     """How it travels: ``attribute``, ``parameter``, ``returned``, ``stored``, ``escaped``, ``none-test``,
     ``conditional``, ``shared-name`` (the name is bound elsewhere too), ``module-name``, ``other-file``."""
@@ -117,7 +117,7 @@ class Scaler:
                 found.append(use.module)
         return found
 
-    def uses_of(self, *kinds: str) -> list[Use]:
+    def uses_of(self, *kinds: str) -> list[ScalerUse]:
         return [use for use in self.uses if use.kind in kinds]
 
     @property

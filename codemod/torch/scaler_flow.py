@@ -16,7 +16,7 @@ from ..python.scopes import last_name
 from ..source.project import Project
 from .accelerators import accelerator_at
 from .autocast import PARTIALS
-from .scaler import METHODS, WORDS, Alias, AttributeAlias, KeyAlias, NameAlias, Scaler, Use, UseKind
+from .scaler import METHODS, WORDS, Alias, AttributeAlias, KeyAlias, NameAlias, Scaler, ScalerUse, UseKind
 
 HARMLESS_RECEIVERS = ("print", "isinstance", "id", "type", "repr", "str", "bool", "hasattr", "callable", "len")
 NAMESPACES = ("SimpleNamespace", "Namespace")
@@ -131,7 +131,7 @@ class _Flow:
     # --- what is done with a reference ------------------------------------------------------------------------------
 
     def _use(self, kind: UseKind, module: ModuleNames, node: ast.expr, call: ast.Call | None = None) -> None:
-        self.scaler.uses.append(Use(kind, module, node, call))
+        self.scaler.uses.append(ScalerUse(kind, module, node, call))
 
     def _reference(self, module: ModuleNames, node: ast.expr) -> None:
         parent = module.parents[node]

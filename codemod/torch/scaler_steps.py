@@ -12,7 +12,7 @@ from ..python.names import ModuleNames, last_name
 from ..python.paths import calls_of, exclusive, function_of, position
 from ..source.project import Project
 from .clipping import calls_within
-from .scalers import Scaler, Use
+from .scalers import Scaler, ScalerUse
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,7 +20,7 @@ class ScalerStep:
     scaler: Scaler
     module: ModuleNames
     function: ast.AST
-    uses: tuple[Use, ...]
+    uses: tuple[ScalerUse, ...]
     """All uses in this function, by position."""
 
     def of(self, *kinds: str) -> list[ast.Call]:
@@ -49,7 +49,7 @@ def steps_of(scaler: Scaler) -> Iterator[ScalerStep]:
 
 def passes_of(scaler: Scaler) -> Iterator[ScalerStep]:
     """The functions that use ``scaler``, with all their uses of it."""
-    groups: dict[ast.AST, list[Use]] = {}
+    groups: dict[ast.AST, list[ScalerUse]] = {}
     for use in scaler.uses:
         groups.setdefault(function_of(use.module, use.node), []).append(use)
     for function, uses in groups.items():

@@ -8,10 +8,10 @@ from ..python.names import ModuleNames, modules_with
 from ..source.facts import fact
 from ..source.project import Project
 from .named_api import names_for
-from .scaler import APIS, WORD, WORDS, AttributeAlias, NameAlias, Scaler, Use, scaler_made_by
+from .scaler import APIS, WORD, WORDS, AttributeAlias, NameAlias, Scaler, ScalerUse, scaler_made_by
 from .scaler_flow import follow
 
-__all__ = ["APIS", "AttributeAlias", "NameAlias", "Scaler", "Use", "scalers"]
+__all__ = ["APIS", "AttributeAlias", "NameAlias", "Scaler", "ScalerUse", "scalers"]
 
 
 @fact

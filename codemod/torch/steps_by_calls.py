@@ -13,10 +13,10 @@ from ..python.paths import calls_of, exclusive, function_of, guards, name_parts,
 from ..python.precision_words import SCALING
 from ..source.project import Project
 from .clipping import calls_within
-from .scaler import IDLE, Scaler, Use, UseKind
+from .scaler import IDLE, Scaler, ScalerUse, UseKind
 from .scaler_steps import ScalerStep, passes_of
 
-Roles = Mapping[ast.AST, Sequence[UseKind]]
+UseKinds = Mapping[ast.AST, Sequence[UseKind]]
 MAX_HOPS = 2
 """Calls between a scaled backward pass and the function that steps."""
 ASKED = {*SCALING, "self", "use", "enabled", "grad"}
@@ -26,7 +26,7 @@ ASKED = {*SCALING, "self", "use", "enabled", "grad"}
 def steps_by_calls(project: Project, scaler: Scaler) -> Iterator[ScalerStep]:
     """The functions that scale or step by calling functions that do, as steps in which these calls are the uses."""
     passes = list(passes_of(scaler))
-    roles: Roles = {item.function: (role,) for item in passes if (role := _role(item)) is not None}
+    roles: UseKinds = {item.function: (role,) for item in passes if (role := _role(item)) is not None}
     if not roles:
         return
     direct = {item.function: item for item in passes}
@@ -98,7 +98,7 @@ def _kinds(item: ScalerStep) -> Sequence[UseKind]:
     return kinds if plain and kinds in (["unscale_"], ["step", "update"], ["update"]) else []
 
 
-def _callers(project: Project, roles: Roles, passes: Iterable[ScalerStep]) -> dict[ast.AST, ModuleNames]:
+def _callers(project: Project, roles: UseKinds, passes: Iterable[ScalerStep]) -> dict[ast.AST, ModuleNames]:
     """The functions that call one that unscales, in the order of the scaler's uses."""
     return {
         function_of(site.module, site.call): site.module
@@ -126,7 +126,7 @@ def _comes_out(item: ScalerStep, scales: list[ast.Call]) -> bool:
 
 
 def _scaling_functions(
-    project: Project, passes: list[ScalerStep], roles: Roles
+    project: Project, passes: list[ScalerStep], roles: UseKinds
 ) -> dict[tuple[ModuleNames, ast.AST], None]:
     """The functions that scale, themselves or by a call, in the order of the scaler's uses."""
     found: dict[tuple[ModuleNames, ast.AST], None] = {}
@@ -139,14 +139,14 @@ def _scaling_functions(
     return found
 
 
-def _called(project: Project, module: ModuleNames, function: ast.AST, roles: Roles) -> list[Use]:
+def _called(project: Project, module: ModuleNames, function: ast.AST, roles: UseKinds) -> list[ScalerUse]:
     """The calls of functions with a role; of methods those of one object."""
-    found: list[Use] = []
+    found: list[ScalerUse] = []
     owners: set[str] = set()
     for call in calls_of(module, function):
         target = called_function(project, module, call)
         kinds = roles.get(target.node, ()) if target is not None else ()
         if kinds and target is not None and target.node is not function:
-            found += [Use(kind, module, call.func, call) for kind in kinds]
+            found += [ScalerUse(kind, module, call.func, call) for kind in kinds]
             owners.add(owner_of(call))
     return found if len(owners) == 1 else []

@@ -16,7 +16,7 @@ from ..source.facts import memo
 from ..source.project import Project
 from .autocast import Autocast
 from .entering_calls import sites_of
-from .made_with_gradients import Made, differentiated, made_of
+from .made_with_gradients import GradientsMade, differentiated, made_of
 from .scaler import Scaler
 from .scalers import scalers
 
@@ -51,7 +51,7 @@ MAX_HOPS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegionEntry:
     """A ``with`` that enters a region: what stands behind the word; or a decorator, which enters it for a function."""
 
     module: ModuleNames
@@ -81,11 +81,11 @@ class LossStep:
     steps: tuple[ast.Call, ...]
 
 
-def training_step(project: Project, region: Autocast, entry: Entry | None = None) -> LossStep | None:
+def training_step(project: Project, region: Autocast, entry: RegionEntry | None = None) -> LossStep | None:
     """The ``backward`` of a loss made in the region, or behind it of what it makes, and the ``step`` after it: in the
     function that enters the region (where it is made, if no entry is given), in one that it passes the loss to, or in
     one that it returns the loss to."""
-    entry = entry or Entry(region.module, region.node)
+    entry = entry or RegionEntry(region.module, region.node)
     module, function, block = entry.module, entry.function, entry.block
     made = made_of(project, module, function, block)
     start = block.body[0] if isinstance(block, FunctionNode) else block
@@ -124,7 +124,7 @@ def stored_in(statement: ast.stmt) -> set[str]:
 
 
 def _step_with(
-    project: Project, region: Autocast, module: ModuleNames, made_at: ast.stmt, made: Made
+    project: Project, region: Autocast, module: ModuleNames, made_at: ast.stmt, made: GradientsMade
 ) -> LossStep | None:
     """The ``backward`` of one of the values that ``made_at`` makes, and the ``step`` after it, in its function."""
     function = function_of(module, made_at)
@@ -142,7 +142,7 @@ def _step_with(
 
 
 def _step_of_callee(
-    project: Project, region: Autocast, module: ModuleNames, made_at: ast.stmt, made: Made
+    project: Project, region: Autocast, module: ModuleNames, made_at: ast.stmt, made: GradientsMade
 ) -> LossStep | None:
     """``step(loss, optimizer)``: pass and step of a function, or an object's ``__call__``, that is given what
     ``made_at`` makes."""
@@ -196,7 +196,7 @@ def _steps_of(project: Project, module: ModuleNames, backward: ast.Call) -> tupl
     return () if any(_is_own_optimizer(project, module, item) for item in steps) else steps
 
 
-def _step_of_caller(project: Project, region: Autocast, entry: Entry, made: Made) -> LossStep | None:
+def _step_of_caller(project: Project, region: Autocast, entry: RegionEntry, made: GradientsMade) -> LossStep | None:
     """``loss = criterion(model(x), y)``, then ``loss.backward()``, where ``forward`` returns what the region makes."""
     function = entry.function
     if not isinstance(function, FunctionNode) or not _returns_one_of(project, entry, function, made.names):
@@ -236,7 +236,7 @@ def _returns_it(project: Project, module: ModuleNames, function: FunctionNode, s
     )
 
 
-def _returns_one_of(project: Project, entry: Entry, function: FunctionNode, made: Collection[str]) -> bool:
+def _returns_one_of(project: Project, entry: RegionEntry, function: FunctionNode, made: Collection[str]) -> bool:
     """Whether all that a function returns is one of these variables, not scaled by hand, or made in the region."""
     module, block = entry.module, entry.block
     returned = [item for item in module.returns_of(function) if item.value is not None]

@@ -74,7 +74,7 @@ def by_machine(value: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class FrameworkKey:
     """One key of a framework, under all its spellings."""
 
     name: str
@@ -173,7 +173,7 @@ class Framework:
     title: str
     formats: tuple[str, ...]
     recognize: Recognition
-    keys: tuple[Key, ...]
+    keys: tuple[FrameworkKey, ...]
     contradictions: tuple[Contradiction, ...] = ()
     targets: tuple[tuple[str, tuple[Action, ...]], ...] = ()
     default_regime: str | None = None
@@ -201,7 +201,7 @@ class Framework:
         """Whether it is configured by the variables of Python files that a program is passed."""
         return "module" in self.recognize.mappings
 
-    def key(self, name: str) -> Key | None:
+    def key(self, name: str) -> FrameworkKey | None:
         """The key of this canonical name."""
         return next((key for key in self.keys if key.name == name), None)
 

@@ -17,7 +17,7 @@ from .framework import (
     Condition,
     Contradiction,
     Framework,
-    Key,
+    FrameworkKey,
     Recognition,
 )
 from .framework_yaml import FrameworkInvalid, plain_data
@@ -122,7 +122,7 @@ class _Reader:
         lists = {part: self._texts(given.get(part), f"recognize.{part}") for part in parts}
         return Recognition(**lists, generic=self._truth(given.get("generic"), "recognize.generic"))
 
-    def _key(self, name: str, data: object, where: str) -> Key:
+    def _key(self, name: str, data: object, where: str) -> FrameworkKey:
         known = KEY_ENTRIES.split()
         given = self._mapping(data, where, known)
         role = self._text(given.get("role"), f"{where}.role")
@@ -133,7 +133,7 @@ class _Reader:
         since = self._mapping(given.get("since") or {}, f"{where}.since", None)
         for value, regime in means.items():
             self._regime(regime or "nothing", f"{where}.means.{value}")
-        return Key(
+        return FrameworkKey(
             name=name,
             role=role,
             places=self._texts(given.get("at", [name]), f"{where}.at"),

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from .framework import Framework
 
-Reader = Callable[[Any], Any]
+PlainReader = Callable[[Any], Any]
 """Makes a value from its plain form; raises TypeError or ValueError for another one."""
 
 
@@ -27,7 +27,7 @@ def frameworks_from(value: object) -> tuple[Framework, ...]:
 
 
 @cache
-def _reader(kind: Any) -> Reader:
+def _reader(kind: Any) -> PlainReader:
     """What makes a value of an annotated type from its plain form."""
     if kind in (str, bool, str | None):
         return partial(_exactly, get_args(kind) or (kind,))
@@ -54,14 +54,14 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _each(read: Reader, value: Any) -> tuple[Any, ...]:
+def _each(read: PlainReader, value: Any) -> tuple[Any, ...]:
     if type(value) is not list:
         raise TypeError(value)
     return tuple([read(item) for item in value])
 
 
-def _record(make: Any, kinds: Sequence[Any]) -> Reader:
-    readers: list[Reader] = []
+def _record(make: Any, kinds: Sequence[Any]) -> PlainReader:
+    readers: list[PlainReader] = []
 
     def reading(value: Any) -> Any:
         if not readers:  # only now: a condition may hold conditions

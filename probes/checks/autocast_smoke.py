@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-from ..step import Judgment, Numbers, Step, StepResult, Task, first_failure
+from ..step import Judgment, Numbers, ProbeStep, StepResult, Task, first_failure
 from ..tensors import DTYPES, dtype_named
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SCALE = 1024.0
 
 
-def steps(task: Task) -> Iterator[Step]:
+def steps(task: Task) -> Iterator[ProbeStep]:
     for name in DTYPES:
         yield name, lambda name=name: _smoke(task.device, name)  # type: ignore[misc]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..step import Judgment, Numbers, Step, StepResult, Task
+from ..step import Judgment, Numbers, ProbeStep, StepResult, Task
 from ..tensors import dtype_named
 
 FP8 = "fp8"
 
 
-def steps(task: Task) -> Iterator[Step]:
+def steps(task: Task) -> Iterator[ProbeStep]:
     for name in ("fp32", "bf16", "fp16"):
         yield name, lambda name=name: _sixteen(task.device, name)  # type: ignore[misc]
     yield FP8, lambda: _eight(task.device)

@@ -8,15 +8,15 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from ...codemod.profiles.profile import Json
-from ..step import Judgment, Numbers, Step, StepResult, Task
+from ...codemod.profiles.profile import ProfileJson
+from ..step import Judgment, Numbers, ProbeStep, StepResult, Task
 
 CPU_FEATURES = ("avx2", "avx512_f", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "bf16", "fp16", "sve_bf16")
 """The instruction sets that decide about 16 bits, as torch.cpu.get_capabilities() names them."""
 CPUINFO_NAMES = {"avx512f": "avx512_f", "asimdhp": "fp16", "svebf16": "sve_bf16"}
 
 
-def steps(task: Task) -> Iterator[Step]:
+def steps(task: Task) -> Iterator[ProbeStep]:
     """One step for each family of devices, so that a driver that crashes hides no other device."""
     yield "torch", _torch
     yield "hardware", _hardware
@@ -60,7 +60,7 @@ def _numpy_version() -> str:
 def _cpu() -> Numbers:
     return {
         "name": _cpu_name(),
-        "features": list[Json](_cpu_features()),
+        "features": list[ProfileJson](_cpu_features()),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         "memory_bytes": _memory(),
         "architecture": platform.machine(),
@@ -105,7 +105,7 @@ def _cuda() -> Numbers:
 
     torch.cuda.init()  # type: ignore[no-untyped-call]  # unlike is_available() it says why not
     return {
-        "architectures": list[Json](torch.cuda.get_arch_list()),
+        "architectures": list[ProfileJson](torch.cuda.get_arch_list()),
         "cudnn": str(_cudnn_version() or ""),
         "devices": [_cuda_device(index) for index in range(torch.cuda.device_count())],
     }
@@ -117,7 +117,7 @@ def _cudnn_version() -> object:
     return torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
 
 
-def _cuda_device(index: int) -> Json:
+def _cuda_device(index: int) -> ProfileJson:
     import torch
 
     properties = torch.cuda.get_device_properties(index)
@@ -176,7 +176,7 @@ def _xpu() -> Numbers:
     return {"devices": [_xpu_device(index) for index in range(module.device_count())]}
 
 
-def _xpu_device(index: int) -> Json:
+def _xpu_device(index: int) -> ProfileJson:
     import torch
 
     properties = torch.xpu.get_device_properties(index)

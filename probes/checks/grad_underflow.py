@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ..step import Judgment, Numbers, Step, StepResult, Task, first_failure
+from ..step import Judgment, Numbers, ProbeStep, StepResult, Task, first_failure
 from .autocast_smoke import autocast
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ MAX_ZERO = 0.01
 MAX_ERROR = 0.05
 
 
-def steps(task: Task) -> Iterator[Step]:
+def steps(task: Task) -> Iterator[ProbeStep]:
     """One step for each way to train."""
     for case, (dtype, scale) in CASES.items():
         yield case, lambda dtype=dtype, scale=scale: _compare(task.device, dtype, scale)  # type: ignore[misc]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...codemod.profiles.profile import Fact, Status
 from ..failures import classify
-from ..step import Judgment, Numbers, Step, StepResult, Task
+from ..step import Judgment, Numbers, ProbeStep, StepResult, Task
 from .train50 import scaler_for
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ MEANING = {
 """What each fact means for code, where it holds."""
 
 
-def steps(task: Task) -> Iterator[Step]:
+def steps(task: Task) -> Iterator[ProbeStep]:
     """One step for each known failure."""
     tries: dict[str, Try] = {
         "scaler-with-bf16-gradients": _scaler,
@@ -137,7 +137,7 @@ def _encoder_output(device: str) -> bool:
 def _custom_function(device: str) -> bool:
     import torch
 
-    class Product(torch.autograd.Function):
+    class ProductWithoutFwd(torch.autograd.Function):
         """A matrix product without custom_fwd."""
 
         @staticmethod
@@ -152,7 +152,7 @@ def _custom_function(device: str) -> bool:
 
     left, right = (torch.randn(4, 4, device=device, requires_grad=True) for _ in range(2))
     with _autocast(device):
-        product = Product.apply(left, right)  # type: ignore[no-untyped-call]
+        product = ProductWithoutFwd.apply(left, right)  # type: ignore[no-untyped-call]
     torch.autograd.backward(product.sum())
     return False
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ..step import Judgment, Numbers, Step, StepResult, Task, first_failure
+from ..step import Judgment, Numbers, ProbeStep, StepResult, Task, first_failure
 from ..tensors import DTYPES, dtype_named
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ TERM = 0.7
 MICRO_BATCHES = 64
 
 
-def steps(task: Task) -> Iterator[Step]:
+def steps(task: Task) -> Iterator[ProbeStep]:
     """One step for each dtype and learning rate, then the sums of each dtype."""
     for name in DTYPES:
         for rate in RATES:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ..step import Judgment, Numbers, Step, StepResult, Task, first_failure
+from ..step import Judgment, Numbers, ProbeStep, StepResult, Task, first_failure
 from ..tensors import DTYPES, UNIT_ROUNDOFF, dtype_named
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MAX_VIOLATIONS = 1e-3
 TF32_ERROR = 2.0**-20
 
 
-def steps(task: Task) -> Iterator[Step]:
+def steps(task: Task) -> Iterator[ProbeStep]:
     for name in DTYPES:
         yield name, lambda name=name: _error(task, name)  # type: ignore[misc]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...codemod.profiles.profile import OpSupport, Status
 from ..failures import classify
-from ..step import Judgment, Numbers, Step, StepResult, Task
+from ..step import Judgment, Numbers, ProbeStep, StepResult, Task
 from .operations import Inputs, Operation, operations
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ DTYPES = ("bf16", "fp16")
 NOT_RUN = "-"
 
 
-def steps(task: Task) -> Iterator[Step]:
+def steps(task: Task) -> Iterator[ProbeStep]:
     """One step for each dtype and operation: ``bf16/softmax``."""
     table = operations()
     for dtype in DTYPES:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Operation: TypeAlias = "Callable[[Inputs], Tensor | Sequence[Tensor]]"
 else:
     Operation = object
-Table: TypeAlias = "dict[str, Operation]"
+OperationTable: TypeAlias = "dict[str, Operation]"
 
 
 class Inputs:
@@ -53,12 +53,12 @@ class Inputs:
         return (root @ root.T + size * torch.eye(size, device=self.device)).to(self.dtype).requires_grad_()
 
 
-def operations() -> Table:
+def operations() -> OperationTable:
     groups = (_products, _convolutions, _norms, _activations, _losses, _indexing, _reductions, _shapes, _linear_algebra)
     return {name: operation for group in groups for name, operation in group().items()}
 
 
-def _products() -> Table:
+def _products() -> OperationTable:
     import torch
     from torch.nn import functional as F
 
@@ -81,7 +81,7 @@ def _products() -> Table:
     }
 
 
-def _convolutions() -> Table:
+def _convolutions() -> OperationTable:
     from torch.nn import functional as F
 
     return {
@@ -106,11 +106,11 @@ def _convolutions() -> Table:
     }
 
 
-def _norms() -> Table:
+def _norms() -> OperationTable:
     import torch
     from torch.nn import functional as F
 
-    table: Table = {
+    table: OperationTable = {
         "layer_norm": lambda m: F.layer_norm(m.x(4, 8), (8,), m.x(8), m.x(8)),
         "group_norm": lambda m: F.group_norm(m.x(2, 8, 4), 2, m.x(8), m.x(8)),
         "batch_norm": lambda m: F.batch_norm(m.x(4, 3, 5), m.data(3), m.positive(3).detach(), m.x(3), m.x(3), True),
@@ -124,7 +124,7 @@ def _norms() -> Table:
     return table
 
 
-def _activations() -> Table:
+def _activations() -> OperationTable:
     import torch
     from torch.nn import functional as F
 
@@ -145,7 +145,7 @@ def _activations() -> Table:
     }
 
 
-def _losses() -> Table:
+def _losses() -> OperationTable:
     from torch.nn import functional as F
 
     return {
@@ -164,7 +164,7 @@ def _losses() -> Table:
     }
 
 
-def _indexing() -> Table:
+def _indexing() -> OperationTable:
     import torch
     from torch.nn import functional as F
 
@@ -182,7 +182,7 @@ def _indexing() -> Table:
     }
 
 
-def _reductions() -> Table:
+def _reductions() -> OperationTable:
     import torch
 
     return {
@@ -201,7 +201,7 @@ def _reductions() -> Table:
     }
 
 
-def _shapes() -> Table:
+def _shapes() -> OperationTable:
     import torch
 
     return {
@@ -216,7 +216,7 @@ def _shapes() -> Table:
     }
 
 
-def _linear_algebra() -> Table:
+def _linear_algebra() -> OperationTable:
     import torch
 
     return {

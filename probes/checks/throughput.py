@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..step import Judgment, Numbers, Step, StepResult, Task, first_failure
+from ..step import Judgment, Numbers, ProbeStep, StepResult, Task, first_failure
 from ..tensors import DTYPES, dtype_named, wait_for
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ RATIO, SCATTER = "ratio_", "scatter_"
 NOISY = 1.5
 
 
-def steps(task: Task) -> Iterator[Step]:
+def steps(task: Task) -> Iterator[ProbeStep]:
     """One step for each dtype; TF32 only where it exists."""
     for name in (*DTYPES, "tf32") if task.kind == "cuda" else DTYPES:
         yield name, lambda name=name: _speed(task, name)  # type: ignore[misc]

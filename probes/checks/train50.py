@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ..step import Judgment, Numbers, Step, StepResult, Task, first_failure
+from ..step import Judgment, Numbers, ProbeStep, StepResult, Task, first_failure
 from .autocast_smoke import autocast
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ REGIMES = ("fp32", "bf16-mixed", "bf16-true", "fp16-mixed")
 LEARNT = 0.7
 
 
-def steps(task: Task) -> Iterator[Step]:
+def steps(task: Task) -> Iterator[ProbeStep]:
     for regime in REGIMES:
         yield regime, lambda regime=regime: _train(task, regime)  # type: ignore[misc]
 

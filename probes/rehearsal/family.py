@@ -24,7 +24,7 @@ class _Process(NamedTuple):
     memory: int
 
 
-class Family:
+class ProcessFamily:
     """Made before the command starts: whoever's parent is gone becomes a child of precfix from then on."""
 
     def __init__(self) -> None:

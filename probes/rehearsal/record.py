@@ -14,37 +14,37 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .running import Rehearsal, Run
+from .running import Rehearsal, RehearsedRun
 
 VERSION = 1
 _RETOLD = "Traceback (most recent call last)"
-Json = Any
+RecordJson = Any
 LARGEST = 4 << 20
-Span = tuple[int, int, int, int]
+RecordSpan = tuple[int, int, int, int]
 """First row, first column, last row, column after the last: rows and columns from 1, in characters."""
 
 
 @dataclass
-class Record:
+class RehearsalRecord:
     """See docs/rehearsal.md for each key."""
 
     precfix: str
     root: str
     command: list[str]
     torch: str
-    device: dict[str, Json]
+    device: dict[str, RecordJson]
     python: str
     files: dict[str, dict[str, str]] = field(default_factory=dict)
     steps: int = 0
     ended: str = "exit"
     error: str = ""
-    died: dict[str, Json] | None = None
+    died: dict[str, RecordJson] | None = None
     """The exception that ended the program, whatever it is of."""
-    values: list[dict[str, Json]] = field(default_factory=list)
-    modules: list[dict[str, Json]] = field(default_factory=list)
-    failures: list[dict[str, Json]] = field(default_factory=list)
-    training: dict[str, Json] = field(default_factory=dict)
-    shadow: dict[str, Json] | None = None
+    values: list[dict[str, RecordJson]] = field(default_factory=list)
+    modules: list[dict[str, RecordJson]] = field(default_factory=list)
+    failures: list[dict[str, RecordJson]] = field(default_factory=list)
+    training: dict[str, RecordJson] = field(default_factory=dict)
+    shadow: dict[str, RecordJson] | None = None
     notes: list[str] = field(default_factory=list)
 
     def dump(self) -> str:
@@ -52,7 +52,7 @@ class Record:
         return json.dumps({"version": VERSION, **asdict(self)}, indent=1, sort_keys=False) + "\n"
 
 
-def record_of(rehearsal: Rehearsal, run: Run, version: str) -> Record:
+def record_of(rehearsal: Rehearsal, run: RehearsedRun, version: str) -> RehearsalRecord:
     """The answers of all processes of a run, as one record."""
     return _Making(rehearsal, run, version).record
 
@@ -60,12 +60,12 @@ def record_of(rehearsal: Rehearsal, run: Run, version: str) -> Record:
 class _Making:
     """Puts the answers together."""
 
-    def __init__(self, rehearsal: Rehearsal, run: Run, version: str) -> None:
+    def __init__(self, rehearsal: Rehearsal, run: RehearsedRun, version: str) -> None:
         self.root, self.answers = rehearsal.root, [answer for answer in run.answers if isinstance(answer, dict)]
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, SourceFile] = {}
         self._code = _code_of(rehearsal)
         first: Mapping[str, Any] = self._main()
-        self.record = Record(
+        self.record = RehearsalRecord(
             version,
             ".",
             list(rehearsal.command),
@@ -103,13 +103,13 @@ class _Making:
 
         return sorted(self.answers, key=later)
 
-    def _source(self, name: str) -> Source:
-        return self._sources.setdefault(name, Source(self.root / name, self._code.get(name)))
+    def _source(self, name: str) -> SourceFile:
+        return self._sources.setdefault(name, SourceFile(self.root / name, self._code.get(name)))
 
     def _hash(self, name: str) -> str:
         return hashlib.sha256(self._sources[name].data).hexdigest()
 
-    def _located(self, entry: Mapping[str, Any]) -> dict[str, Json]:
+    def _located(self, entry: Mapping[str, Any]) -> dict[str, RecordJson]:
         """An entry with a place, its place spelled out."""
         rest = {key: value for key, value in entry.items() if key != "place"}
         place = entry.get("place")
@@ -120,7 +120,7 @@ class _Making:
         ends = {"location": {"row": first_row, "column": first}, "end_location": {"row": last_row, "column": last}}
         return {**rest, "filename": name, **ends}
 
-    def _values(self) -> list[dict[str, Json]]:
+    def _values(self) -> list[dict[str, RecordJson]]:
         merged: dict[tuple[Any, ...], dict[str, Any]] = {}
         for answer in self.answers:
             for name, row, end_row, column, end_column, part, dtypes, ranks, devices, count in answer.get("values", []):
@@ -148,8 +148,8 @@ class _Making:
         operand = source.operand(place, form, int(count), int(index))
         return None if operand is None else (kind_of(operand), source.span_of(operand))
 
-    def _modules(self) -> list[dict[str, Json]]:
-        merged: dict[str, dict[str, Json]] = {}
+    def _modules(self) -> list[dict[str, RecordJson]]:
+        merged: dict[str, dict[str, RecordJson]] = {}
         for entry in (each for answer in self.answers for each in answer.get("modules", [])):
             known = merged.setdefault(entry["class"], {**self._located(entry), "instances": 0})
             known["instances"] = max(known["instances"], entry["instances"])
@@ -157,8 +157,8 @@ class _Making:
                 known[key] = sorted({*known.get(key, []), *entry.get(key, [])})
         return [merged[name] for name in sorted(merged)]
 
-    def _failures(self) -> list[dict[str, Json]]:
-        merged: dict[str, dict[str, Json]] = {}
+    def _failures(self) -> list[dict[str, RecordJson]]:
+        merged: dict[str, dict[str, RecordJson]] = {}
         for entry in (each for answer in self.answers for each in answer.get("failures", [])):
             found = self._located(entry)
             operands = [
@@ -172,7 +172,7 @@ class _Making:
             known["count"] += found["count"]
         return sorted(merged.values(), key=_order)
 
-    def _birth(self, step: Mapping[str, Any]) -> dict[str, Json]:
+    def _birth(self, step: Mapping[str, Any]) -> dict[str, RecordJson]:
         located = self._located(step)
         at = located["location"] or {"row": 0, "column": 0}
         return {"filename": located["filename"], **at, "message": located["message"]}
@@ -187,7 +187,7 @@ def _code_of(rehearsal: Rehearsal) -> Mapping[str, bytes]:
     return {path.replace(os.sep, "/"): notebook.code.encode("utf-8")}
 
 
-def _value_entry(key: tuple[Any, ...], seen: Mapping[str, Any]) -> dict[str, Json]:
+def _value_entry(key: tuple[Any, ...], seen: Mapping[str, Any]) -> dict[str, RecordJson]:
     name, first_row, first, last_row, last, kind = key
     return {
         "filename": name,
@@ -213,7 +213,7 @@ def _ended(answers: Iterable[Mapping[str, Any]], status: int) -> str:
 
 
 @dataclass
-class Source:
+class SourceFile:
     """One file of the user, as Python reads it."""
 
     path: Path
@@ -250,7 +250,7 @@ class Source:
                 found.setdefault((node.lineno, node.end_lineno, node.col_offset, node.end_col_offset), node)
         return found
 
-    def span(self, row: int, end_row: int, column: int | None, end_column: int | None) -> Span:
+    def span(self, row: int, end_row: int, column: int | None, end_column: int | None) -> RecordSpan:
         if column is None or end_column is None:  # of Python 3.10: what begins in the line may end in a later one
             last = max((each[1] or row for each in self.nodes if each[0] == row), default=row)
             return row, 1, last, 1 + len(self._text(last, 1 << 20))
@@ -270,7 +270,7 @@ class Source:
         tensors = [each for each in parts if not isinstance(each, ast.Constant)]
         return tensors[index] if len(tensors) == count else None
 
-    def span_of(self, node: ast.expr) -> Span:
+    def span_of(self, node: ast.expr) -> RecordSpan:
         return self.span(node.lineno, node.end_lineno or node.lineno, node.col_offset, node.end_col_offset)
 
 

@@ -19,7 +19,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from .family import Family
+from .family import ProcessFamily
 from .simulated import SIMULATED, Simulated
 
 _STARTS_PYTHON = re.compile(
@@ -69,7 +69,7 @@ class Gpu(str, Enum):
 
 
 @dataclass(frozen=True)
-class Notebook:
+class RunNotebook:
     """A notebook that the command executes."""
 
     python: str
@@ -94,14 +94,14 @@ class Rehearsal:
     no_write: bool = False
     shadow: tuple[str, ...] = ()
     """Patterns of the modules to compare with a float64 shadow; without any there is no shadow."""
-    notebook: Notebook | None = None
+    notebook: RunNotebook | None = None
     """What is run in place of the command."""
     folder: Path | None = None
     """Where the command runs; without it at the root."""
 
 
 @dataclass(frozen=True)
-class Run:
+class RehearsedRun:
     """What came of it. ``ended`` is "" when the program ended itself."""
 
     answers: Sequence[Mapping[str, object]] = ()
@@ -111,13 +111,13 @@ class Run:
     errors: bytes = b""
 
 
-def run(rehearsal: Rehearsal) -> Run:
+def run(rehearsal: Rehearsal) -> RehearsedRun:
     """Run the command; never raises for what the program does."""
     with _scratch() as scratch:
         answers = scratch / "answers"
         answers.mkdir()
         environment = _environment(rehearsal, scratch, answers)
-        began, family = time.monotonic(), Family()
+        began, family = time.monotonic(), ProcessFamily()
         with (scratch / "out").open("wb") as output, (scratch / "err").open("wb") as errors:
             process = subprocess.Popen(
                 _words(rehearsal, scratch),
@@ -130,7 +130,7 @@ def run(rehearsal: Rehearsal) -> Run:
             )
             family.leader = process.pid
             ended = _wait(process, family, rehearsal, began, answers)
-        return Run(
+        return RehearsedRun(
             answers_in(answers),
             process.returncode,
             ended,
@@ -205,7 +205,9 @@ def _environment(rehearsal: Rehearsal, scratch: Path, answers: Path) -> dict[str
     }
 
 
-def _wait(process: subprocess.Popen[bytes], family: Family, rehearsal: Rehearsal, began: float, answers: Path) -> str:
+def _wait(
+    process: subprocess.Popen[bytes], family: ProcessFamily, rehearsal: Rehearsal, began: float, answers: Path
+) -> str:
     """Until it ends, or a limit ends it: "time", "memory" or "interrupted"."""
     try:
         with ended_like_ctrl_c():
@@ -224,7 +226,7 @@ def _wait(process: subprocess.Popen[bytes], family: Family, rehearsal: Rehearsal
     return ""
 
 
-def _trains_elsewhere(status: int, family: Family, answers: Path) -> bool:
+def _trains_elsewhere(status: int, family: ProcessFamily, answers: Path) -> bool:
     """Whether the command has ended well, but what it started has yet to train, or does: a daemon, a job of a shell."""
     steps = {each.get("process"): each.get("steps") for each in answers_in(answers)} if status == 0 else {}
     if status or steps.get(family.leader):
@@ -251,7 +253,7 @@ def ended_like_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_IGN if sys.exc_info()[0] is KeyboardInterrupt else before)
 
 
-def _end(process: subprocess.Popen[bytes], family: Family) -> None:
+def _end(process: subprocess.Popen[bytes], family: ProcessFamily) -> None:
     """Ask first, so that exit handlers run; then insist."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         family.signal(number)

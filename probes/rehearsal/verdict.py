@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .record import Record
-from .running import Run
+from .record import RehearsalRecord
+from .running import RehearsedRun
 
 NOTHING, RAISED, UNSEEN = 0, 1, 3
 TAIL = 12
@@ -18,7 +18,7 @@ _LIMITS = {
 }
 
 
-def exit_code(record: Record) -> int:
+def exit_code(record: RehearsalRecord) -> int:
     """0: nothing raised; 1: something would; 3: the program did not get to its steps, so nothing is known."""
     if record.failures:
         return RAISED
@@ -27,7 +27,7 @@ def exit_code(record: Record) -> int:
     return NOTHING
 
 
-def closing(record: Record, run: Run) -> str:
+def closing(record: RehearsalRecord, run: RehearsedRun) -> str:
     """One sentence on how it ended."""
     if not record.torch and not record.failures and record.ended not in _LIMITS and run.status == 0:
         return "the command never imported torch where it could be watched, so nothing was seen"
@@ -44,11 +44,11 @@ def closing(record: Record, run: Run) -> str:
     return sentence if record.steps else f"{sentence}: the program made no optimizer step, so its training was not seen"
 
 
-def _before_steps(record: Record) -> str:
+def _before_steps(record: RehearsalRecord) -> str:
     return "" if record.steps else " before its first optimizer step"
 
 
-def _last_line(run: Run) -> str:
+def _last_line(run: RehearsedRun) -> str:
     if run.status == -9:
         return "it was killed, as happens where memory runs out"
     if run.status < 0:

@@ -75,12 +75,12 @@ def main(side: str, autocast: str, file: str, start: int = 0) -> None:
 def _session(torch: Any) -> Any:
     """A rehearsal as on a GPU within this process."""
     from precfix.probes.rehearsal.inside import start
-    from precfix.probes.rehearsal.inside.settings import Settings
+    from precfix.probes.rehearsal.inside.settings import ProcessSettings
     from precfix.probes.rehearsal.running import Rehearsal, settings_for
 
     folder = Path(tempfile.mkdtemp())
     request = Rehearsal(["python"], Path(__file__).parent, os.environ.get("PROFILE", "cuda"), steps=0)
-    start.start(torch, Settings(**settings_for(request, folder)))
+    start.start(torch, ProcessSettings(**settings_for(request, folder)))
     return start.SESSION[0]
 
 

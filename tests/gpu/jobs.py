@@ -23,8 +23,8 @@ from typing import Any
 
 from precfix.codemod.observed.agreeing import disagreements
 from precfix.codemod.observed.observed_file import parse_observation
-from precfix.probes.rehearsal.record import Record, record_of
-from precfix.probes.rehearsal.running import Gpu, Rehearsal, Run, answers_in, settings_for
+from precfix.probes.rehearsal.record import RehearsalRecord, record_of
+from precfix.probes.rehearsal.running import Gpu, Rehearsal, RehearsedRun, answers_in, settings_for
 
 SIDES = {"real": Gpu.RECORDED, "simulated": Gpu.IGNORED}
 LONGEST = 90.0
@@ -111,7 +111,7 @@ def _started(folder: Path, job: list[str], side: str) -> tuple[Child, int]:
 
 def _be_the_program(rehearsal: Rehearsal, answers: Path, scratch: Path) -> None:
     from precfix.probes.rehearsal.inside import start
-    from precfix.probes.rehearsal.inside.settings import Settings
+    from precfix.probes.rehearsal.inside.settings import ProcessSettings
 
     leave, code = os._exit, 0
     said = os.open(scratch / "said", os.O_RDWR | os.O_CREAT)
@@ -121,7 +121,7 @@ def _be_the_program(rehearsal: Rehearsal, answers: Path, scratch: Path) -> None:
     sys.path.insert(0, str(rehearsal.root))
     sys.argv = [rehearsal.command[1]]
     try:
-        start.start(sys.modules["torch"], Settings(**settings_for(rehearsal, answers)))
+        start.start(sys.modules["torch"], ProcessSettings(**settings_for(rehearsal, answers)))
         sys.modules["torch"].manual_seed(0)
         runpy.run_path(rehearsal.command[1], run_name="__main__")
     except SystemExit as stop:
@@ -139,7 +139,7 @@ def _be_the_program(rehearsal: Rehearsal, answers: Path, scratch: Path) -> None:
 def _answer(child: Child, status: int) -> dict[str, Any]:
     scratch = Path(child.scratch.name)
     error, said = scratch / "error", scratch / "said"
-    run = Run(answers_in(scratch / "answers"), os.waitstatus_to_exitcode(status))
+    run = RehearsedRun(answers_in(scratch / "answers"), os.waitstatus_to_exitcode(status))
     answer = {
         "record": record_of(child.rehearsal, run, "test"),
         "status": run.status,
@@ -154,7 +154,7 @@ def _answer(child: Child, status: int) -> dict[str, Any]:
 def _line(key: str, both: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     line: dict[str, Any] = {"key": key}
     for side, answer in both.items():
-        record: Record = answer["record"]
+        record: RehearsalRecord = answer["record"]
         line[side] = {
             **{name: answer[name] for name in ("status", "error", "said", "seconds")},
             "simulated": record.device["simulated"],
@@ -173,7 +173,7 @@ def _failure(failure: Mapping[str, Any]) -> str:
     return f"{failure['filename']}:{row} {failure['kind']} {failure['error_type']}: {failure['error'][:200]}{mark}"
 
 
-def _wrong(real: Record, simulated: Record) -> Iterator[str]:
+def _wrong(real: RehearsalRecord, simulated: RehearsalRecord) -> Iterator[str]:
     for each in (real, simulated):
         each.training.setdefault("losses", [])
     try:

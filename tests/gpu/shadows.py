@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from precfix.probes.rehearsal.inside.places import Places
+from precfix.probes.rehearsal.inside.places import UserFrames
 from precfix.probes.rehearsal.inside.shadow.shadow import Shadow
 
 from ..test_shadow import LOSSES, PROGRAMS, planted
@@ -32,7 +32,7 @@ def told(program: Path, name: str, device: str) -> dict[str, Any]:
         script = Path(scratch) / name
         script.write_text(text, "utf-8")
         torch.set_default_device(device)
-        with Shadow(Places(scratch)) as shadow:
+        with Shadow(UserFrames(scratch)) as shadow:
             runpy.run_path(str(script), run_name="__main__")
             found = shadow.findings()
     first = found.worst[0] if found.worst else None

@@ -41,7 +41,7 @@ from ...codemod.proof.needs import Known, Release
 from ...codemod.proof.proving import proved
 from ...codemod.purpose.files import is_test
 from ...codemod.python.bindings import reaching
-from ...codemod.python.editing import Where
+from ...codemod.python.editing import EditPlace
 from ...codemod.python.names import ModuleNames, checked_modules, resolve, root_name, string_of
 from ...codemod.python.paths import guards
 from ...codemod.releases.pins import allowed
@@ -234,7 +234,7 @@ def _without_index(
 ) -> tuple[Fix, ...]:
     torch = torch_at(region.module, node)
     if isinstance(node, ast.Constant | ast.JoinedStr) and len(values) == 1:
-        wanted: tuple[str | Where, ...] = (f'"{next(iter(values)).kind}"',)
+        wanted: tuple[str | EditPlace, ...] = (f'"{next(iter(values)).kind}"',)
     elif torch is not None:
         wanted = (f"{torch}.device(", node, ").type")
     else:

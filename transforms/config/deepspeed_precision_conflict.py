@@ -56,11 +56,11 @@ from ...codemod.source.project import Project
 from ...codemod.trainers.reading.declarations import checked_scopes, scopes_of
 from ...codemod.trainers.reading.deepspeed_objects import CONFIG_WORDS, is_deepspeed_config
 from ...codemod.trainers.reading.precision import Compute, precision_of
-from ...codemod.trainers.reading.scopes import Scope, Setting
+from ...codemod.trainers.reading.scopes import Setting, SettingScope
 from ...codemod.trainers.writing.edits import edits_of
 from ...codemod.trainers.writing.findings import findings_of
 from ...codemod.trainers.writing.handed_deepspeed import handed_by_accelerate, is_plain_call
-from ...codemod.trainers.writing.steps import Step
+from ...codemod.trainers.writing.steps import ChangeStep
 
 STRAYS = {
     "bf16.scaling": ("loss-scale keys", "ds-bf16-loss-scale"),
@@ -87,12 +87,12 @@ def check(project: Project) -> Iterator[Finding]:
     yield from _section_reads(project)
 
 
-def _may_be(release: str, project: Project, scope: Scope) -> bool:
+def _may_be(release: str, project: Project, scope: SettingScope) -> bool:
     versions = allowed(project, "deepspeed", scope.path)
     return not is_from_source(project, "deepspeed") and (versions is None or versions.may_reach(release))
 
 
-def _without_zero(project: Project, scope: Scope) -> Iterator[Finding]:
+def _without_zero(project: Project, scope: SettingScope) -> Iterator[Finding]:
     """What the newer engines do with 16 bits where no stage of ZeRO is on."""
     stage, sums = scope.last("zero_optimization.stage"), scope.last("data_types.grad_accum_dtype")
     # A file that says no size of a batch may be a part of one.
@@ -111,7 +111,7 @@ def _without_zero(project: Project, scope: Scope) -> Iterator[Finding]:
         yield rule.found(sums.place.saying(refused), places, [])
 
 
-def _stray_keys(project: Project, scope: Scope, name: str, what: str, contradiction: str) -> Iterator[Finding]:
+def _stray_keys(project: Project, scope: SettingScope, name: str, what: str, contradiction: str) -> Iterator[Finding]:
     by_section: dict[str, list[Setting]] = {}
     for setting in scope.of(name):
         by_section.setdefault(setting.name.rpartition(".")[0], []).append(setting)
@@ -122,7 +122,7 @@ def _stray_keys(project: Project, scope: Scope, name: str, what: str, contradict
             f"{what} in the {section} section ({names}): DeepSpeed {STRICT} and later rejects it [{contradiction}]"
         )
         done = f"delete {names} from {section}: no DeepSpeed version reads them there"
-        steps = [Step("drop", setting.key, setting=setting) for setting in stray]
+        steps = [ChangeStep("drop", setting.key, setting=setting) for setting in stray]
         yield rule.found(
             stray[0].place.saying(message),
             [setting.place.saying(f"{_last(setting)} has no meaning in {section}") for setting in stray[1:]],
@@ -134,7 +134,7 @@ def _last(setting: Setting) -> str:
     return setting.name.rpartition(".")[2]
 
 
-def _both_enabled(project: Project, scope: Scope) -> Iterator[Finding]:
+def _both_enabled(project: Project, scope: SettingScope) -> Iterator[Finding]:
     fp16, bf16 = _switch(scope, "fp16"), _switch(scope, "bf16")
     if fp16 is None or bf16 is None:
         return
@@ -153,23 +153,23 @@ def _both_enabled(project: Project, scope: Scope) -> Iterator[Finding]:
     )
 
 
-def _switch(scope: Scope, section: str) -> Setting | None:
+def _switch(scope: SettingScope, section: str) -> Setting | None:
     """Where a type is switched on; None where it is not."""
     found = scope.last(f"{section}.enabled")
     return found if found is not None and found.kind == "bool" and found.value != FALSE else None
 
 
-def _word(project: Project, scope: Scope) -> TrainerWord | None:
+def _word(project: Project, scope: SettingScope) -> TrainerWord | None:
     """What the trainers say that read this very file."""
     return word_for(project, scope.path) if _is_whole(scope) else None
 
 
-def _is_whole(scope: Scope) -> bool:
+def _is_whole(scope: SettingScope) -> bool:
     """Whether the scope is a file of its own, not a section of another one."""
     return scope.kind == "file" and all(setting.name.count(".") <= 1 for setting in scope.settings)
 
 
-def _against_trainer(project: Project, scope: Scope) -> Iterator[Finding]:
+def _against_trainer(project: Project, scope: SettingScope) -> Iterator[Finding]:
     """A Hugging Face trainer that asks for one type and is given a file that says the other stops with a ValueError."""
     switches = {name: found for name in TYPES.values() if (found := _switch(scope, name)) is not None}
     word = _word(project, scope) if switches else None
@@ -182,22 +182,22 @@ def _against_trainer(project: Project, scope: Scope) -> Iterator[Finding]:
     yield rule.found(place, [word.place], _to_auto(project, scope, wrong, word.type) if word.type else [])
 
 
-def _to_auto(project: Project, scope: Scope, wrong: Setting, wanted: str) -> list[Fix]:
+def _to_auto(project: Project, scope: SettingScope, wrong: Setting, wanted: str) -> list[Fix]:
     """``"auto"`` in both sections: the trainer fills them in. A section that is missing would stay switched off."""
     right = scope.of(f"{wanted}.enabled")
     if not right:
         return []
-    steps = [Step("set", setting.key, AUTO, setting) for setting in (wrong, *right)]
+    steps = [ChangeStep("set", setting.key, AUTO, setting) for setting in (wrong, *right)]
     message = f'write "auto": the trainer fills in what its arguments say ({wanted})'
     return _fix(project, "auto", scope, message, RAISES, steps)
 
 
-def _off(switch: Setting) -> Step:
-    return Step("set", switch.key, FALSE, switch)
+def _off(switch: Setting) -> ChangeStep:
+    return ChangeStep("set", switch.key, FALSE, switch)
 
 
 def _fix(
-    project: Project, name: str, scope: Scope, message: str, need: Need | None, steps: Sequence[Step]
+    project: Project, name: str, scope: SettingScope, message: str, need: Need | None, steps: Sequence[ChangeStep]
 ) -> list[Fix]:
     try:
         edits = edits_of(project, scope, steps)
@@ -320,7 +320,7 @@ def _words(project: Project) -> Iterator[TrainerWord]:
             yield TrainerWord("", path, precision_of(project, scope).place)
 
 
-def _deepspeed_file(scope: Scope) -> str:
+def _deepspeed_file(scope: SettingScope) -> str:
     """The file that a command line or a call passes as its DeepSpeed configuration; empty where it passes none."""
     if scope.command is not None:
         words = (*scope.command.words, "")

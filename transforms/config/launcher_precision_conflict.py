@@ -37,7 +37,7 @@ from collections.abc import Iterable, Iterator
 from ...codemod.model import Finding, Fix, Place, Rule
 from ...codemod.purpose.files import purpose_of
 from ...codemod.source.project import Project
-from ...codemod.trainers.reading.run_members import Member, Run
+from ...codemod.trainers.reading.run_members import Run, RunMember
 from ...codemod.trainers.reading.runs import runs_of
 from ...codemod.trainers.writing.edits import change_of
 from ...codemod.trainers.writing.findings import FIX, findings_of
@@ -64,7 +64,7 @@ def check(project: Project) -> Iterator[Finding]:
                 yield _finding(project, run, weaker, winner, fixed)
 
 
-def _switches_off(weaker: Member, winner: Member) -> bool:
+def _switches_off(weaker: RunMember, winner: RunMember) -> bool:
     """Whether the command itself switches off what a file, which other commands may share, switches on."""
     given = any(item.source.kind in ("flag", "variable") for item in winner.effective_handed)
     return weaker.rank == 1 and winner.regime == "fp32" and given
@@ -79,7 +79,7 @@ def _followed(runs: Iterable[Run]) -> dict[str, set[str | None]]:
     return found
 
 
-def _finding(project: Project, run: Run, weaker: Member, winner: Member, fixed: bool) -> Finding:
+def _finding(project: Project, run: Run, weaker: RunMember, winner: RunMember, fixed: bool) -> Finding:
     place, stronger = _place(weaker), _place(winner)
     by_default = all(setting is None for setting in winner.scope.regimes.values())
     given = next((item.source for item in winner.effective_handed if item.regime == winner.regime), None)
@@ -99,7 +99,7 @@ def _finding(project: Project, run: Run, weaker: Member, winner: Member, fixed: 
     )
 
 
-def _kind(weaker: Member, winner: Member) -> str:
+def _kind(weaker: RunMember, winner: RunMember) -> str:
     """Which two places disagree, as the manual names it."""
     ranks = {weaker.rank, winner.rank}
     if 2 in ranks:
@@ -109,13 +109,13 @@ def _kind(weaker: Member, winner: Member) -> str:
     return "la-two-mixed-precision" if 3 in ranks else "hy-override-vs-file"
 
 
-def _place(member: Member) -> Place:
+def _place(member: RunMember) -> Place:
     """Where a member states its regime."""
     stating = next((setting for setting in member.scope.regimes.values() if setting is not None), None)
     return stating.place if stating is not None else member.scope.place
 
 
-def _fixes(project: Project, weaker: Member, winner: Member) -> list[Fix]:
+def _fixes(project: Project, weaker: RunMember, winner: RunMember) -> list[Fix]:
     """The weaker place follows the one that wins."""
     regime = project.target or winner.regime or ""
     change = change_of(project, weaker.scope, weaker.scope.framework.actions(regime) or ())

@@ -29,12 +29,12 @@ from collections.abc import Iterator
 from ...codemod.model import Finding, Rule
 from ...codemod.source.project import Project
 from .casts import operand_fix
-from .clashes import Family, clashes, name_of, told
+from .clashes import ClashFamily, clashes, name_of, told
 from .seen_clashes import seen_message
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, Family.ATTENTION):
+    for meeting in clashes(project, ClashFamily.ATTENTION):
         odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
         message = seen_message(meeting) or f"{odd} is float32 and meets {meant}: attention never promotes"
         yield told(rule, project, meeting, message, [operand_fix(project, meeting)])

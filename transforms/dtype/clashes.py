@@ -9,7 +9,7 @@ from enum import Enum
 
 from ...codemod.flow.encounters import all_meetings, meetings
 from ...codemod.flow.frame import Autocasting, Meeting
-from ...codemod.flow.lattice import Atom, Made, Role
+from ...codemod.flow.lattice import Atom, MadeHow, Role
 from ...codemod.flow.seen_contradictions import contradiction
 from ...codemod.flow.seen_meetings import place_seen, seen_meetings
 from ...codemod.half.atom_places import (
@@ -25,7 +25,7 @@ from ...codemod.half.enclosed import can_be_inside
 from ...codemod.half.half_runs import HalfRun, half_runs
 from ...codemod.model import Finding, Fix, Place, Rule
 from ...codemod.purpose.proved_reach import is_reached
-from ...codemod.purpose.runs import Run, is_switched_on, runs_of
+from ...codemod.purpose.runs import HalfProgram, is_switched_on, runs_of
 from ...codemod.python.arguments import receiver_of
 from ...codemod.python.caught import is_caught
 from ...codemod.python.names import ModuleNames, last_name, names_of
@@ -48,7 +48,7 @@ from .surroundings import (
 )
 
 
-class Family(Enum):
+class ClashFamily(Enum):
     """What was done to the operand that is too wide, or where it meets the other: one rule for each."""
 
     JOIN = "join"
@@ -66,7 +66,7 @@ MAX_MISTAKES = 3
 """Separate mistakes that one program may hold; more refute that it runs as it is taken to run."""
 
 
-def clashes(project: Project, family: Family) -> Iterator[Meeting]:
+def clashes(project: Project, family: ClashFamily) -> Iterator[Meeting]:
     """The meetings of one family, one for each operand that is wrong, in source order."""
     for meeting in project.checked_fact(_mistakes):
         if family_of(meeting) is family:
@@ -193,13 +193,13 @@ def is_only_possible(project: Project, meeting: Meeting) -> bool:
     atom = meeting.meant.atom
     if atom.role is Role.EXPRESSION:  # ``camera.dtype``, ``dtype=torch.float32``
         named_wide = bool(atom.candidates) and atom.candidates.isdisjoint(HALVES)
-        return atom.made is Made.FOLLOWED or named_wide or _is_never_half(project, meeting)
-    if meeting.mix == "raises-destination" and atom.made is Made.LAYER:
+        return atom.made is MadeHow.FOLLOWED or named_wide or _is_never_half(project, meeting)
+    if meeting.mix == "raises-destination" and atom.made is MadeHow.LAYER:
         return region_around(project, meeting) is None
     return atom.role in (Role.WEIGHTS, Role.PARAMETER, Role.DATA)
 
 
-def region_around(project: Project, meeting: Meeting) -> Run | None:
+def region_around(project: Project, meeting: Meeting) -> HalfProgram | None:
     """A run of the project with an open region around what writes through an index."""
     module, node = meeting.module, meeting.node
     found = (run for run in runs_of(project, module, node) if is_switched_on(project, run))
@@ -256,22 +256,22 @@ def _leaves(module: ModuleNames, node: ast.AST) -> bool:
     return isinstance(parent, ast.Return) or (passed and parent is not None and _leaves(module, parent))
 
 
-def family_of(meeting: Meeting) -> Family:
+def family_of(meeting: Meeting) -> ClashFamily:
     """The kind of mistake: what was done to the operand that is too wide, and where it meets the other."""
     odd = meeting.odd.atom
     if meeting.mix == "raises-destination":
-        return Family.WRITE
+        return ClashFamily.WRITE
     if meeting.mix == "promotes":
-        return Family.JOIN
+        return ClashFamily.JOIN
     if meeting.operation in ATTENTION_OPERATIONS:
-        return Family.ATTENTION
+        return ClashFamily.ATTENTION
     if is_left_by_autocast(meeting) or is_other_half(meeting):
-        return Family.SUBMODULE
-    if odd.made is Made.FACTORY:
-        return Family.FACTORY
-    if odd.role is Role.DATA or odd.made in (Made.MODULE, Made.OUTPUT, Made.TABLE, Made.PLAIN):
-        return Family.SUBMODULE
-    return Family.CAST
+        return ClashFamily.SUBMODULE
+    if odd.made is MadeHow.FACTORY:
+        return ClashFamily.FACTORY
+    if odd.role is Role.DATA or odd.made in (MadeHow.MODULE, MadeHow.OUTPUT, MadeHow.TABLE, MadeHow.PLAIN):
+        return ClashFamily.SUBMODULE
+    return ClashFamily.CAST
 
 
 def is_mistake(meeting: Meeting) -> bool:
@@ -287,7 +287,7 @@ def is_mistake(meeting: Meeting) -> bool:
         return False  # the layer behind a concatenation under autocast casts it
     if odd.dtype is not None and odd.dtype != FP32 and not is_other_half(meeting):
         return False  # float64 is asked for on purpose
-    if odd.made is Made.AUTOCAST or meant.made is Made.AUTOCAST:
+    if odd.made is MadeHow.AUTOCAST or meant.made is MadeHow.AUTOCAST:
         return meeting.mix == "raises-destination" or (meeting.certain and meeting.autocast is Autocasting.OFF)
     return meeting.certain or not (meeting.mix == "raises" and _is_deliberate(meeting))
 
@@ -301,7 +301,7 @@ def _is_entry_or_loss(meeting: Meeting) -> bool:
 def _asked_for_float32(odd: Atom) -> bool:
     """``torch.randn(..., dtype=torch.float32)``: latents that are kept in float32 on purpose."""
     first = chain_of(odd)[:1]
-    return odd.made is Made.CAST and bool(first) and isinstance(first[0].node, ast.Attribute)
+    return odd.made is MadeHow.CAST and bool(first) and isinstance(first[0].node, ast.Attribute)
 
 
 def _is_deliberate(meeting: Meeting) -> bool:
@@ -329,7 +329,7 @@ def told(rule: Rule, project: Project, meeting: Meeting, message: str, fixes: It
 def evidence(project: Project, meeting: Meeting) -> tuple[Place, ...]:
     """Where both dtypes come from."""
     seen = [place_seen(project, meeting)] if meeting.seen is not None else []
-    run = region_around(project, meeting) if meeting.meant.atom.made is Made.LAYER else None
+    run = region_around(project, meeting) if meeting.meant.atom.made is MadeHow.LAYER else None
     regions = [run.place] if run is not None else []
     mixture = meeting.odd.atom.mixture
     mixed = step_places(project, mixture, "here it promotes what it is combined with") if mixture is not None else ()

@@ -42,7 +42,7 @@ from ...codemod.model import Applicability, Finding, Fix, Rule
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from .casts import best_first, operand_fix, producer_fix
-from .clashes import Family, clashes, evidence, followers, name_of
+from .clashes import ClashFamily, clashes, evidence, followers, name_of
 
 MAX_OTHERS = 4
 """Further places that one tensor reaches and that are shown."""
@@ -50,7 +50,7 @@ MAX_OTHERS = 4
 
 def check(project: Project) -> Iterator[Finding]:
     tensors: dict[tuple[ModuleNames, ast.AST], list[Meeting]] = {}
-    for meeting in clashes(project, Family.FACTORY):
+    for meeting in clashes(project, ClashFamily.FACTORY):
         tensors.setdefault((meeting.module, _maker(meeting)), []).append(meeting)
     for reached in tensors.values():
         yield _finding(project, reached)

@@ -43,12 +43,12 @@ from ...codemod.proof.needs import Known
 from ...codemod.proof.verdicts import Trusted
 from ...codemod.source.project import Project
 from .casts import casts_integers, is_summed, maker_of, norm_weights_fix, operand_fix, producer_fix
-from .clashes import NORMS, Family, clashes, is_written_cast, name_of, told
+from .clashes import NORMS, ClashFamily, clashes, is_written_cast, name_of, told
 from .seen_clashes import seen_message
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, Family.CAST):
+    for meeting in clashes(project, ClashFamily.CAST):
         yield told(rule, project, meeting, seen_message(meeting) or _message(meeting), fixes(project, meeting))
 
 

@@ -36,7 +36,7 @@ from ...codemod.proof.proving import proved
 from ...codemod.python.arguments import receiver_of
 from ...codemod.source.project import Project
 from .casts import cast_operation
-from .clashes import Family, clashes, name_of, told
+from .clashes import ClashFamily, clashes, name_of, told
 from .seen_clashes import rests_on_sight
 
 INDEXED = ("index_", "scatter", "masked_scatter", "put")
@@ -44,7 +44,7 @@ INDEXED = ("index_", "scatter", "masked_scatter", "put")
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, Family.WRITE):
+    for meeting in clashes(project, ClashFamily.WRITE):
         if meeting.operation.startswith(INDEXED):
             written, destination = _sides(meeting)
             said = f"{name_of(written)} is written into {name_of(destination)} through an index"

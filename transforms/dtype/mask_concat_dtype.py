@@ -31,7 +31,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting
-from ...codemod.flow.lattice import Made
+from ...codemod.flow.lattice import MadeHow
 from ...codemod.half.atom_places import chain_of
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.proof.needs import Known
@@ -39,7 +39,7 @@ from ...codemod.python.arguments import receiver_of
 from ...codemod.python.names import last_name
 from ...codemod.source.project import Project
 from .casts import operand_fix, producer_fix
-from .clashes import Family, clashes, name_of, told
+from .clashes import ClashFamily, clashes, name_of, told
 from .surroundings import readers
 
 COUNTING = (".sum(", ".cumsum(", ".mean(", "torch.sum(", "torch.cumsum(", "torch.mean(", "count", "length")
@@ -48,7 +48,7 @@ EXACT = ("zeros", "ones", "empty", "eye", "new_zeros", "new_ones")
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, Family.JOIN):
+    for meeting in clashes(project, ClashFamily.JOIN):
         if not is_cast_afterwards(meeting):
             yield told(rule, project, meeting, _message(meeting), fixes(project, meeting))
 
@@ -73,7 +73,7 @@ def fixes(project: Project, meeting: Meeting) -> list[Fix | None]:
     """Make the operand in the right dtype where its maker is a constant or a branch; else cast it here."""
     exact = Known(_holds_exact_values(meeting), "its values may be rounded to 16 bits")
     found = [operand_fix(project, meeting, exact), producer_fix(project, meeting, exact)]
-    return found[::-1] if meeting.odd.atom.made is Made.FACTORY else found
+    return found[::-1] if meeting.odd.atom.made is MadeHow.FACTORY else found
 
 
 def _holds_exact_values(meeting: Meeting) -> bool:

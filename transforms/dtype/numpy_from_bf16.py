@@ -39,7 +39,7 @@ from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.elements import any_item
 from ...codemod.flow.encounters import applications
 from ...codemod.flow.frame import Application, Autocasting, AutocastState
-from ...codemod.flow.lattice import NUMBER_VALUE, Atom, Kind, Made, Role, Value
+from ...codemod.flow.lattice import NUMBER_VALUE, Atom, Kind, MadeHow, Role, Value
 from ...codemod.flow.results import BY_WEIGHTS
 from ...codemod.flow.ways import are_all_ways, in_way, ways_into
 from ...codemod.half.atom_places import atom_places, may_be_chosen, steps_can_run
@@ -210,7 +210,7 @@ def _in_step(project: Project, reading: Reading, function: FunctionNode | None) 
     runs = step_runs(project, reading.module, function) if function is not None else ()
     if not any(BF16 in run.dtypes for run in runs):
         return reading
-    atom = Atom(symbol="autocast", role=Role.AUTOCAST, made=Made.AUTOCAST, candidates=frozenset({BF16}))
+    atom = Atom(symbol="autocast", role=Role.AUTOCAST, made=MadeHow.AUTOCAST, candidates=frozenset({BF16}))
     state = AutocastState(Autocasting.ON, atom)
     return replace(reading, value=_element(flow_of(project).value_at(reading.module, reading.tensor, state)))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...codemod.flow.classes import ProjectClass
 from ...codemod.flow.frame import Meeting
-from ...codemod.flow.lattice import Made
+from ...codemod.flow.lattice import MadeHow
 from ...codemod.python.arguments import receiver_of
 from ...codemod.python.callers import callers_of
 from ...codemod.python.functions import called_function, lineage
@@ -24,7 +24,7 @@ def is_recast_elsewhere(project: Project, meeting: Meeting) -> bool:
     """A helper that is given the module casts it, another method, or what else holds it; or a part of it is cast."""
     made = (meeting.odd.atom.made, meeting.meant.atom.made)
     called = attribute_chain(meeting.node.func) if isinstance(meeting.node, ast.Call) else None
-    if Made.MODULE not in made or called is None:
+    if MadeHow.MODULE not in made or called is None:
         return False
     owners = [called] if called[:-1] in ([], ["self"]) else [called, called[:-1]]  # ``net.encode(x)``
     return _is_cast_by_itself(project, meeting) or any(

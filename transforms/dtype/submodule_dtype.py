@@ -43,7 +43,7 @@ from typing import TypeAlias
 
 from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.frame import Meeting, OfPart, Operand
-from ...codemod.flow.lattice import Made, Role
+from ...codemod.flow.lattice import MadeHow, Role
 from ...codemod.flow.meetings import dtype_of
 from ...codemod.flow.roots import followed_modules, holders, in_order
 from ...codemod.half.atom_places import chain_of, step_places
@@ -58,7 +58,7 @@ from ...codemod.source.project import Project
 from ...codemod.torch.api import CASTS
 from ...codemod.torch.dtypes import HALVES
 from .casts import module_fix, operand_fix, producer_fix
-from .clashes import Family, clashes, name_of, told
+from .clashes import ClashFamily, clashes, name_of, told
 from .seen_clashes import seen_message
 from .surroundings import is_left_by_autocast, is_other_half
 
@@ -67,11 +67,11 @@ WORDS = ("float()", "float32")
 MAX_HOPS = 3
 """How many calls up a model is followed that a function returns."""
 OWN_BASES = ("torch.nn.", "object", "abc.", "typing.")
-Holder: TypeAlias = FunctionNode | None
+CastHolder: TypeAlias = FunctionNode | None
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, Family.SUBMODULE):
+    for meeting in clashes(project, ClashFamily.SUBMODULE):
         if not hang_on_one_test(meeting):
             meeting = _narrow_first(meeting)
             message = seen_message(meeting) or _message(meeting)
@@ -99,10 +99,10 @@ def _message(meeting: Meeting) -> str:
     if is_other_half(meeting) and meeting.odd.atom.dtype is not None:
         half = meeting.odd.atom.dtype.name
         return f"{odd} is {half} and is fed to {meant}, which has another dtype in a run of the project: this raises"
-    if meeting.meant.atom.made is Made.AUTOCAST:
+    if meeting.meant.atom.made is MadeHow.AUTOCAST:
         wide = "has float32 weights" if meeting.operation == "module" else "is float32"
         return f"autocast computed {odd} in 16 bits, and {meant} {wide} where it is off: this raises"
-    if meeting.odd.atom.made is Made.MODULE:
+    if meeting.odd.atom.made is MadeHow.MODULE:
         return f"{meant} is built in float32 and is fed {odd}, which is cast to another dtype: this raises"
     if meeting.odd.atom.role is Role.DATA:
         return f"{odd} comes from the data pipeline, in float32; {meant} is cast to another dtype, and raises"
@@ -110,9 +110,9 @@ def _message(meeting: Meeting) -> str:
 
 
 def fixes(project: Project, meeting: Meeting) -> list[Fix | None]:
-    if meeting.odd.atom.made is Made.MODULE and meeting.meant.atom.made is not Made.AUTOCAST:
+    if meeting.odd.atom.made is MadeHow.MODULE and meeting.meant.atom.made is not MadeHow.AUTOCAST:
         return [module_fix(project, meeting)]
-    made = meeting.odd.atom.made is Made.TABLE or meeting.odd.node is meeting.meant.node
+    made = meeting.odd.atom.made is MadeHow.TABLE or meeting.odd.node is meeting.meant.node
     return [producer_fix(project, meeting) if made else None, operand_fix(project, meeting)]
 
 
@@ -162,9 +162,9 @@ def _parts_in_float32(project: Project) -> Iterator[Finding]:
                 yield _part_finding(project, source, cast.node, part, item)
 
 
-def _interpreted(project: Project) -> Iterator[tuple[ModuleNames, Holder]]:
+def _interpreted(project: Project) -> Iterator[tuple[ModuleNames, CastHolder]]:
     """The functions that cast parts of something, the methods beside them, and who calls these."""
-    found: dict[tuple[ModuleNames, Holder], None] = {}
+    found: dict[tuple[ModuleNames, CastHolder], None] = {}
     for module in followed_modules(project, frozenset(project.checked_paths(WORDS))):
         calls = [call for name in WIDENING for call in module.calls_by_name.get(name, []) if _is_of_part(call)]
         for holder in in_order(_with_methods(module, holders(module, calls))):
@@ -183,14 +183,16 @@ def _is_of_part(call: ast.Call) -> bool:
     return isinstance(receiver_of(call), ast.Attribute | ast.Subscript) and wide
 
 
-def _with_methods(module: ModuleNames, found: set[Holder]) -> set[Holder]:
+def _with_methods(module: ModuleNames, found: set[CastHolder]) -> set[CastHolder]:
     """Where an object's own model is cast, the other methods of its class use it."""
     owners = [module.scopes[item].parent for item in found if item is not None]
     bodies = [owner.node.body for owner in owners if owner is not None and isinstance(owner.node, ast.ClassDef)]
     return found | {item for body in bodies for item in body if isinstance(item, FunctionNode)}
 
 
-def _callers(project: Project, called: list[tuple[ModuleNames, Holder]]) -> Iterator[tuple[ModuleNames, Holder]]:
+def _callers(
+    project: Project, called: list[tuple[ModuleNames, CastHolder]]
+) -> Iterator[tuple[ModuleNames, CastHolder]]:
     for module, holder in called:
         if holder is not None:
             for site in callers_of(project, module, holder).sites:
@@ -200,7 +202,7 @@ def _callers(project: Project, called: list[tuple[ModuleNames, Holder]]) -> Iter
 def _raises(project: Project, item: OfPart) -> bool:
     """Whether a 16-bit type certainly meets the part, where no autocast region can be open."""
     meant = item.meeting.meant.atom
-    chosen = meant.role is Role.EXPRESSION and meant.made is not Made.FOLLOWED
+    chosen = meant.role is Role.EXPRESSION and meant.made is not MadeHow.FOLLOWED
     half = meant.dtype in HALVES or (chosen and not meant.candidates.isdisjoint(HALVES))
     return half and not _is_run_by_library(project, item) and way_inside(project, item.module, item.call) is None
 

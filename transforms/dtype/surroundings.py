@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting
-from ...codemod.flow.lattice import Made, Role
+from ...codemod.flow.lattice import MadeHow, Role
 from ...codemod.flow.results import may_be_prepared
 from ...codemod.half.atom_places import chain_of
 from ...codemod.python.arguments import receiver_of
@@ -168,4 +168,4 @@ def is_other_half(meeting: Meeting) -> bool:
 
 def is_left_by_autocast(meeting: Meeting) -> bool:
     """Whether what a region computed in 16 bits meets a float32 tensor where autocast is off."""
-    return meeting.mix == "raises" and meeting.meant.atom.made is Made.AUTOCAST
+    return meeting.mix == "raises" and meeting.meant.atom.made is MadeHow.AUTOCAST

@@ -34,7 +34,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Fix, Rule
-from ...codemod.profiles.profile import Device, Profile, Support
+from ...codemod.profiles.profile import Profile, ProfiledDevice, Support
 from ...codemod.purpose.checked import checked_code
 from ...codemod.purpose.files import is_test
 from ...codemod.python.arguments import argument
@@ -47,7 +47,7 @@ from ...codemod.torch.dtype_values import scenarios_of
 from ...codemod.torch.dtypes import BF16, Scenario
 from ...codemod.trainers.framework import FAMILIES
 from ...codemod.trainers.reading.declarations import checked_scopes
-from ...codemod.trainers.reading.scopes import Scope
+from ...codemod.trainers.reading.scopes import SettingScope
 from ...codemod.trainers.writing.edits import change_of
 
 LACKING = (Support.EMULATED, Support.ABSENT)
@@ -82,7 +82,7 @@ def _autocasts(project: Project, profile: Profile) -> Iterator[Finding]:
             yield _finding(item.module, item.dtype_node, device, "autocast computes in bfloat16")
 
 
-def _weights(project: Project, module: ModuleNames, device: Device) -> Iterator[Finding]:
+def _weights(project: Project, module: ModuleNames, device: ProfiledDevice) -> Iterator[Finding]:
     for call in (call for name in LOADERS for call in module.calls_by_name.get(name, [])):
         given = argument(call, *LOAD_KEYS)
         always = given is not None and tuple(scenarios_of(project, module, given)) == (Scenario(BF16),)
@@ -90,7 +90,7 @@ def _weights(project: Project, module: ModuleNames, device: Device) -> Iterator[
             yield _finding(module, given, device, "the weights are loaded in bfloat16")
 
 
-def _configured(project: Project, scope: Scope, device: Device) -> Iterator[Finding]:
+def _configured(project: Project, scope: SettingScope, device: ProfiledDevice) -> Iterator[Finding]:
     """A call, a configuration file, a command line or a variable that asks a trainer for bfloat16."""
     asked = {regime: setting for regime, setting in scope.regimes.items() if FAMILIES[regime] == "bf16"}
     setting = next((item for item in asked.values() if item is not None), None)
@@ -103,7 +103,7 @@ def _configured(project: Project, scope: Scope, device: Device) -> Iterator[Find
     yield rule.found(setting.place.saying(message), fixes=fixes)
 
 
-def _fixes(project: Project, scope: Scope, device: Device) -> list[Fix]:
+def _fixes(project: Project, scope: SettingScope, device: ProfiledDevice) -> list[Fix]:
     change = change_of(project, scope, scope.framework.actions("fp16-mixed") or ())
     if device.support("fp16") is not Support.NATIVE or change is None:
         return []
@@ -122,11 +122,11 @@ def _loads_16_bit(module: ModuleNames) -> bool:
     return named or any(node.value in ("bfloat16", "float16", "auto") for node in module.of_type(ast.Constant))
 
 
-def _finding(module: ModuleNames, node: ast.expr, device: Device, said: str) -> Finding:
+def _finding(module: ModuleNames, node: ast.expr, device: ProfiledDevice, said: str) -> Finding:
     return rule.at(module, node, f"{said}, but {device.label} {_lack(device)}")
 
 
-def _lack(device: Device) -> str:
+def _lack(device: ProfiledDevice) -> str:
     how = "only emulates it" if device.support("bf16") is Support.EMULATED else "does not have it"
     if device.support("fp16") is Support.NATIVE:
         how += "; its native 16-bit type is float16, with a GradScaler"

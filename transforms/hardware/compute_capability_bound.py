@@ -66,7 +66,7 @@ def _subscripted(module: ModuleNames) -> Iterator[Finding]:
             yield rule.at(module, node, f"{what} is a function that is not called (TypeError)", fixes=fixes)
 
 
-def _pair_with_number(module: ModuleNames, comparison: Comparison) -> Finding:
+def _pair_with_number(module: ModuleNames, comparison: CapabilityComparison) -> Finding:
     node, bound = comparison.node, comparison.bound
     effect = "TypeError" if comparison.is_order else "it is never equal to one number"
     message = f"{ast.unparse(node.left)} is a pair such as (8, 0): {effect}"
@@ -77,7 +77,7 @@ def _pair_with_number(module: ModuleNames, comparison: Comparison) -> Finding:
     return rule.at(module, node, message, fixes=fixes)
 
 
-def _wrong_bound(project: Project, module: ModuleNames, comparison: Comparison) -> Iterator[Finding]:
+def _wrong_bound(project: Project, module: ModuleNames, comparison: CapabilityComparison) -> Iterator[Finding]:
     if not comparison.is_order:
         return
     for choice in choices_by(project, module, comparison.node):
@@ -96,7 +96,7 @@ def _wrong_bound(project: Project, module: ModuleNames, comparison: Comparison) 
             return
 
 
-def _message(comparison: Comparison, chosen: frozenset[tuple[int, int]]) -> str:
+def _message(comparison: CapabilityComparison, chosen: frozenset[tuple[int, int]]) -> str:
     if FIRST_NATIVE in chosen and any(gpu < FIRST_NATIVE for gpu in chosen):
         lowest = min(chosen)
         return f"bfloat16 is chosen from compute capability {lowest[0]}.{lowest[1]} on; native bfloat16 starts at 8.0"
@@ -117,7 +117,7 @@ def _asks_more(module: ModuleNames, node: ast.expr, choice: Choice) -> bool:
     return any(word in others for word in MORE)
 
 
-def _fix(module: ModuleNames, comparison: Comparison) -> Fix:
+def _fix(module: ModuleNames, comparison: CapabilityComparison) -> Fix:
     node = comparison.node
     asks = ">=" if isinstance(node.ops[0], ast.Gt | ast.GtE) else "<"
     bound = "(8, 0)" if comparison.is_pair else "8"
@@ -141,16 +141,16 @@ OPERATORS = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-Bound: TypeAlias = "int | float | tuple[int, ...]"
+CapabilityBound: TypeAlias = "int | float | tuple[int, ...]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class CapabilityComparison:
     """``capability <operator> bound``, of the pair of numbers or of the major one."""
 
     node: ast.Compare
     is_pair: bool
-    bound: Bound
+    bound: CapabilityBound
 
     @property
     def fails(self) -> bool:
@@ -168,7 +168,7 @@ class Comparison:
         return frozenset(gpu for gpu in GPUS if compare(gpu if self.is_pair else gpu[0], self.bound))
 
 
-def comparisons(module: ModuleNames) -> Iterator[Comparison]:
+def comparisons(module: ModuleNames) -> Iterator[CapabilityComparison]:
     """Every comparison of a capability with a number, or numbers, that is written there."""
     for node in module.of_type(ast.Compare):
         if len(node.ops) != 1 or node.ops[0].__class__ not in OPERATORS:
@@ -177,12 +177,12 @@ def comparisons(module: ModuleNames) -> Iterator[Comparison]:
         if bound is None:
             continue
         if _is_pair(module, node.left):
-            yield Comparison(node, True, bound)
+            yield CapabilityComparison(node, True, bound)
         elif _is_major(module, node.left) and not isinstance(bound, tuple):
-            yield Comparison(node, False, bound)
+            yield CapabilityComparison(node, False, bound)
 
 
-def _bound(node: ast.expr) -> Bound | None:
+def _bound(node: ast.expr) -> CapabilityBound | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
         return node.value
     if isinstance(node, ast.Tuple) and len(node.elts) == 2:

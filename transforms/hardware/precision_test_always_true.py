@@ -50,7 +50,7 @@ NAMES = frozenset({"dtype", "precision", "fp16", "bf16"})
 QUESTIONS = frozenset({"torch.is_autocast_enabled", "torch.cuda.is_available"})
 """Other functions whose uncalled name in a test decides about precision."""
 SWITCHES = frozenset({"bf16", "fp16", "enabled", "use_amp", "use_fp16", "use_bf16"})
-Test = ast.If | ast.While | ast.IfExp | ast.Assert
+Tester = ast.If | ast.While | ast.IfExp | ast.Assert
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -183,7 +183,7 @@ def _is_test(module: ModuleNames, node: ast.expr) -> bool:
         return _is_test(module, above)
     if isinstance(above, ast.keyword):
         return above.arg in SWITCHES
-    return isinstance(above, Test) and above.test is node
+    return isinstance(above, Tester) and above.test is node
 
 
 def _uncalled(project: Project, module: ModuleNames) -> Iterator[Finding]:
@@ -199,7 +199,7 @@ def _uncalled(project: Project, module: ModuleNames) -> Iterator[Finding]:
 
 def _tested_names(module: ModuleNames) -> Iterator[ast.Name | ast.Attribute]:
     """The names of which only the truth counts, as `_is_test` says."""
-    tests: list[ast.expr] = [node.test for kind in get_args(Test) for node in module.of_type(kind)]
+    tests: list[ast.expr] = [node.test for kind in get_args(Tester) for node in module.of_type(kind)]
     tests += [node.operand for node in module.of_type(ast.UnaryOp) if isinstance(node.op, ast.Not)]
     tests += [node.value for node in module.of_type(ast.keyword) if node.arg in SWITCHES]
     for test in tests:

@@ -29,7 +29,7 @@ from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.scalers import scalers
 from .grids import loses_updates
 from .learning_rates import rates_of_groups, rates_set, schedules_of, stated_peak
-from .optimizer_table import Row, row_of_optimizer
+from .optimizer_table import OptimizerRow, row_of_optimizer
 from .stated_numbers import Stated, stated_numbers
 
 WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", "getattr(torch", *AUTO)
@@ -55,7 +55,7 @@ WRAPPERS = (
 SHARDED = ("megatron.core", "megatron.training", "colossalai", "zero_stage")
 """Words of files in which a library may hold the weights instead of the model. FSDP shards the weights as they are."""
 
-Class: TypeAlias = "tuple[str, Row] | None"
+Class: TypeAlias = "tuple[str, OptimizerRow] | None"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ class HalfOptimizer:
     module: ModuleNames
     call: ast.Call
     name: str
-    row: Row
+    row: OptimizerRow
     weights: HalfWeights
     parameters: ast.expr
     given: dict[str, ast.expr]
@@ -165,7 +165,7 @@ def _may_take_parameters(project: Project, module: ModuleNames, call: ast.Call) 
     return any(item is not None for item in models_of(module, call.args[0], project))
 
 
-def _row(project: Project, module: ModuleNames, func: ast.expr) -> tuple[str, Row] | None:
+def _row(project: Project, module: ModuleNames, func: ast.expr) -> tuple[str, OptimizerRow] | None:
     """The optimizer that is called; of classes that it can stand for the last one, where none keeps anything."""
     found = trace(project, module, func, CLASSES)
     known = [item for item in found if item is not None]

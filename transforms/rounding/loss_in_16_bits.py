@@ -42,7 +42,7 @@ from itertools import islice
 
 from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.frame import OUTSIDE
-from ...codemod.flow.lattice import Made
+from ...codemod.flow.lattice import MadeHow
 from ...codemod.half.atom_places import chain_of
 from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
@@ -133,7 +133,7 @@ def _is_behind_region(project: Project, module: ModuleNames, logits: ast.expr) -
     atoms = flow_of(project).value_at(module, logits, OUTSIDE).atoms
     steps = {step.node for atom in atoms for step in chain_of(atom)}
     regions = [item for item in autocasts_in(project, module) if item.node in steps or item.call in steps]
-    lowered = all(atom.made is Made.AUTOCAST and atom.dtype in HALVES for atom in atoms)
+    lowered = all(atom.made is MadeHow.AUTOCAST and atom.dtype in HALVES for atom in atoms)
     return bool(regions) and lowered and all(can_be_open(project, item) for item in regions)
 
 

@@ -14,7 +14,7 @@ TABLE = "optimizers.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OptimizerRow:
     """What becomes of updates in one or several optimizers, or under one option of a trainer."""
 
     names: tuple[str, ...]
@@ -31,15 +31,15 @@ class Row:
 
 
 @lru_cache(maxsize=1)
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[OptimizerRow, ...]:
     text = resources.files(__package__).joinpath(TABLE).read_text("utf-8")
     data: Any = plain_data(text, TABLE)
     return tuple(_rows(data["optimizers"])) + tuple(_rows(data["trainers"]))
 
 
-def _rows(listed: list[dict[str, Any]]) -> Iterator[Row]:
+def _rows(listed: list[dict[str, Any]]) -> Iterator[OptimizerRow]:
     for item in listed:
-        yield Row(
+        yield OptimizerRow(
             tuple(map(str, item["names"])),
             item["keeps"],
             item["source"],
@@ -51,7 +51,7 @@ def _rows(listed: list[dict[str, Any]]) -> Iterator[Row]:
         )
 
 
-def row_of_optimizer(qualified: str) -> Row | None:
+def row_of_optimizer(qualified: str) -> OptimizerRow | None:
     """The row of an optimizer by its full name, however deep the package that it is imported from."""
     package, _, name = qualified.rpartition(".")
     by_name, by_ends = _optimizers()
@@ -62,15 +62,15 @@ def row_of_optimizer(qualified: str) -> Row | None:
 
 
 @lru_cache(maxsize=1)
-def _optimizers() -> tuple[dict[str, Row], dict[tuple[str, str], Row]]:
+def _optimizers() -> tuple[dict[str, OptimizerRow], dict[tuple[str, str], OptimizerRow]]:
     """The rows of optimizers by full name, and by the outermost package and the last name."""
     named = [(each, row) for row in rows() if not row.trainer for each in row.names]
-    by_name: dict[str, Row] = {}
+    by_name: dict[str, OptimizerRow] = {}
     for each, row in named:
         by_name.setdefault(each, row)
     return by_name, {(each.partition(".")[0], each.rpartition(".")[2]): row for each, row in named}
 
 
-def rows_of_trainer(trainer: str, option: str) -> tuple[Row, ...]:
+def rows_of_trainer(trainer: str, option: str) -> tuple[OptimizerRow, ...]:
     """What the values of a trainer's option do."""
     return tuple(row for row in rows() if row.trainer == trainer and row.option == option)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...codemod.formats.text import Entry
+from ...codemod.formats.text import TextEntry
 from ...codemod.model import Place
 from ...codemod.purpose.decided import CERTAIN, Decided, has_run, stated
 from ...codemod.python.names import ModuleNames, names_of
@@ -15,7 +15,7 @@ from ...codemod.source.project import Project
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.numerals import NUMERALS
 from ...codemod.trainers.reading.scopes import TextOrigin
-from ...codemod.trainers.reading.source import GIVEN, Source, as_number
+from ...codemod.trainers.reading.source import GIVEN, ValueSource, as_number
 
 RESULTS = (".json", ".jsonl")
 """What programs write their results to, with the settings that they had."""
@@ -57,7 +57,7 @@ def stated_numbers(
     )
 
 
-def _is_off(project: Project, source: Source) -> bool:
+def _is_off(project: Project, source: ValueSource) -> bool:
     """Whether what is computed is computed only with an option that is off: ``if args.scale_lr: args.lr = ...``."""
     document = project.document(source.path) if source.value is None else None
     if document is None or document.kind is not FileKind.PYTHON:
@@ -68,7 +68,7 @@ def _is_off(project: Project, source: Source) -> bool:
     return node is not None and not has_run(project, module, node)
 
 
-def options_in(origin: TextOrigin) -> dict[str, Entry]:
+def options_in(origin: TextOrigin) -> dict[str, TextEntry]:
     """What one place of a file, or a launch line, says, by the names without dashes."""
     return {item.name.lstrip("-"): item for item in origin.config.text.entries if origin.holds(item)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from ...codemod.model import Place
-from ...codemod.purpose.runs import Run, runs_of
+from ...codemod.purpose.runs import HalfProgram, runs_of
 from ...codemod.python.creations import known_creations
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import exclusive
@@ -30,7 +30,7 @@ def engine_of(module: ModuleNames, made: ast.Call) -> str:
     return ast.unparse(first) if first is not None and named and optimized else ""
 
 
-def float16_runs(project: Project, module: ModuleNames, made: ast.Call) -> list[Run]:
+def float16_runs(project: Project, module: ModuleNames, made: ast.Call) -> list[HalfProgram]:
     """The training runs of an engine, where each of them is in float16; else none."""
     runs = [run for run in runs_of(project, module, made) if run.trains]
     return runs if all(run.by_engine and run.dtypes == {FP16} for run in runs) else []

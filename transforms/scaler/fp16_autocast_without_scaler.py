@@ -71,8 +71,8 @@ from ...codemod.torch.scaler_edits.add_scaler import fix
 from ...codemod.torch.scalers import Scaler, scalers
 from ...codemod.torch.unscaled_steps import (
     ASKS_FOR_SCALING,
-    Entry,
     LossStep,
+    RegionEntry,
     accelerated_step,
     idle_scalers,
     plain_steps,
@@ -157,7 +157,7 @@ def _may_be_float16(project: Project) -> bool:
     return any(True for _ in project.python_documents((".half(", "float16")))
 
 
-def _unscaled(project: Project, region: Autocast, entry: Entry) -> Iterator[Finding]:
+def _unscaled(project: Project, region: Autocast, entry: RegionEntry) -> Iterator[Finding]:
     if _holds_half_weights(project, entry.module):
         return  # a GradScaler could not unscale their gradients
     step = training_step(project, region, entry)
@@ -182,7 +182,7 @@ def _computes_in_half(project: Project, region: Autocast) -> bool:
         return False
     enabled = region.enabled_node
     is_on = enabled is None or comes_out(project, region.module, enabled, True)
-    return is_on and not _is_passed_by(project, Entry(region.module, region.node))
+    return is_on and not _is_passed_by(project, RegionEntry(region.module, region.node))
 
 
 def _is_float16(project: Project, region: Autocast) -> bool:
@@ -201,7 +201,7 @@ def _chosen(project: Project, region: Autocast) -> tuple[Place, ...]:
     return next((item.places for item in asked if item is not None and not item.open), ())
 
 
-def _is_passed_by(project: Project, entry: Entry) -> bool:
+def _is_passed_by(project: Project, entry: RegionEntry) -> bool:
     """Whether a test that the stated runs do not meet decides that this code runs."""
     tests = guards(entry.module, entry.node)
     return not all(comes_out(project, entry.module, guard.test, guard.holds) for guard in tests)

@@ -9,7 +9,7 @@ from itertools import islice
 from ...codemod.purpose.decided import decided, documented, settings_asked
 from ...codemod.purpose.given import is_check, is_used
 from ...codemod.purpose.regimes import conditions_of, speaks_of_precision
-from ...codemod.purpose.runs import Run, runs_of
+from ...codemod.purpose.runs import HalfProgram, runs_of
 from ...codemod.purpose.steps import function_scope
 from ...codemod.python.callers import CallSite, callers_of
 from ...codemod.python.conditions import conditions_in
@@ -17,8 +17,8 @@ from ...codemod.python.creations import creations_of
 from ...codemod.python.functions import FunctionTarget
 from ...codemod.python.names import FunctionNode, ModuleNames, last_name, names_of, parameters_of
 from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import Given
-from ...codemod.torch.scalers import Scaler, Use
+from ...codemod.torch.dtypes import TestedText
+from ...codemod.torch.scalers import Scaler, ScalerUse
 
 MAX_CALLERS = 4
 MAX_FILES = 20
@@ -27,14 +27,14 @@ MET = ("exists(", "isfile(", "is_file(", "isdir(", "is_dir(", "is_available(")
 """Ends of questions about files, which an earlier run wrote, and about the machine."""
 
 
-def steps_of_accelerate(project: Project, scaler: Scaler) -> tuple[tuple[Use, ...], tuple[Run, ...]]:
+def steps_of_accelerate(project: Project, scaler: Scaler) -> tuple[tuple[ScalerUse, ...], tuple[HalfProgram, ...]]:
     """The steps by hand of optimizers that ``accelerator.prepare`` gave, and the runs, where accelerate decides all."""
     steps = tuple(use for use in scaler.uses_of("step") if _is_prepared(project, use))
     runs = tuple(run for run in runs_of(project, scaler.module, scaler.call) if run.trains) if steps else ()
     return (steps, runs) if runs and all(run.trainer == "accelerate" for run in runs) else ((), ())
 
 
-def _is_prepared(project: Project, use: Use) -> bool:
+def _is_prepared(project: Project, use: ScalerUse) -> bool:
     optimizer = use.call.args[0] if use.call is not None and use.call.args else None
     made = creations_of(project, use.module, optimizer) if optimizer is not None else ()
     return bool(made) and all(any(last_name(call.func) == "prepare" for call in item.through) for item in made)
@@ -67,7 +67,9 @@ def is_reached(project: Project, module: ModuleNames, node: ast.AST) -> bool:
     return _is_reached(project, module, node, (), MAX_CALLERS)
 
 
-def _is_reached(project: Project, module: ModuleNames, node: ast.AST, passed: Sequence[Given], callers: int) -> bool:
+def _is_reached(
+    project: Project, module: ModuleNames, node: ast.AST, passed: Sequence[TestedText], callers: int
+) -> bool:
     """``passed`` is what has to hold besides, said in the words of the function that ``node`` stands in."""
     scope = function_scope(module, node)
     asked = [*passed, *conditions_in(project, module).path_given(node)]
@@ -88,20 +90,20 @@ def _is_reached(project: Project, module: ModuleNames, node: ast.AST, passed: Se
     return False
 
 
-def _passed(site: CallSite, item: Given) -> Given | None:
+def _passed(site: CallSite, item: TestedText) -> TestedText | None:
     """The same condition on what a call passes for the parameter; None where it passes nothing."""
     argument = site.target.arguments(site.call).get(item.text)
     if argument is None:
         return None
-    return Given(ast.unparse(argument), item.values, item.equal, argument, site.module.scope_of(site.call))
+    return TestedText(ast.unparse(argument), item.values, item.equal, argument, site.module.scope_of(site.call))
 
 
-def _is_met(item: Given) -> bool:
+def _is_met(item: TestedText) -> bool:
     """Whether a program that is started, on its machine and after an earlier run, meets the test."""
     return item.text == "__name__" or (item.equal and any(word in item.text for word in MET))
 
 
-def _names_what_is_loaded(module: ModuleNames, node: ast.AST, item: Given) -> bool:
+def _names_what_is_loaded(module: ModuleNames, node: ast.AST, item: TestedText) -> bool:
     """``if args.resume: load(args.resume)``: an option with a path is there to be given, on the day it is needed."""
     around = function_scope(module, node)
     loads = [
@@ -111,17 +113,17 @@ def _names_what_is_loaded(module: ModuleNames, node: ast.AST, item: Given) -> bo
     return any(ast.unparse(inner) == item.text for argument in passed for inner in ast.walk(argument))
 
 
-def _is_made(item: Given) -> bool:
+def _is_made(item: TestedText) -> bool:
     """``optimizer is not None``, where a call made the optimizer."""
     bindings = item.scope.lookup(item.text)
     return item.values == (None,) and not item.equal and any(isinstance(each.value, ast.Call) for each in bindings)
 
 
-def _hold(project: Project, module: ModuleNames, asked: Sequence[Given]) -> bool:
+def _hold(project: Project, module: ModuleNames, asked: Sequence[TestedText]) -> bool:
     return all(_holds(project, module, item) or _is_made(item) or documented(project, module, item) for item in asked)
 
 
-def _holds(project: Project, module: ModuleNames, item: Given) -> bool:
+def _holds(project: Project, module: ModuleNames, item: TestedText) -> bool:
     found = decided(project, module, [item])
     return found is not None and not found.open
 

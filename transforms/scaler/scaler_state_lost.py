@@ -33,7 +33,7 @@ from ...codemod.python.keywords import key_of
 from ...codemod.python.names import ModuleNames, attribute_chain, string_of
 from ...codemod.python.paths import exclusive, function_of, loops, position
 from ...codemod.source.project import Project
-from ...codemod.torch.scalers import NameAlias, Scaler, Use
+from ...codemod.torch.scalers import NameAlias, Scaler, ScalerUse
 from .given_runs import is_reached
 from .scaler_state.checkpoints import stepped_transfers
 from .scaler_state.made_anew import active_scalers, has_state, made_each_step
@@ -73,7 +73,7 @@ def not_loaded(project: Project, scaler: Scaler) -> Iterator[Finding]:
     )
 
 
-def _key_of(use: Use) -> str | None:
+def _key_of(use: ScalerUse) -> str | None:
     """``"scaler"`` of ``{"scaler": scaler.state_dict()}`` and ``state["scaler"] = scaler.state_dict()``."""
     value: ast.AST | None = use.call
     parent = use.module.parents.get(value) if value is not None else None

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Edit, Finding, Fix, Place, Rule
-from ...codemod.profiles.profile import Device
+from ...codemod.profiles.profile import ProfiledDevice
 from ...codemod.proof.needs import RAISES
 from ...codemod.proof.proving import proved
 from ...codemod.purpose.checked import checked_code
@@ -82,17 +82,17 @@ def _asked(project: Project, load: Load) -> ast.keyword | None:
     return None
 
 
-def _too_old(project: Project) -> Device | None:
+def _too_old(project: Project) -> ProfiledDevice | None:
     devices = project.profile.training_devices if project.profile is not None else ()
     return next((device for device in devices if device.backend == "cuda" and _capability(device) < OLDEST), None)
 
 
-def _capability(device: Device) -> tuple[int, int]:
+def _capability(device: ProfiledDevice) -> tuple[int, int]:
     major, _, minor = device.capability.partition(".")
     return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else OLDEST
 
 
-def _on_device(project: Project, load: Load, asked: ast.keyword, device: Device) -> Iterator[Finding]:
+def _on_device(project: Project, load: Load, asked: ast.keyword, device: ProfiledDevice) -> Iterator[Finding]:
     tests = (ast.unparse(guard.test).lower() for guard in guards(load.module, load.call))
     if any(word in test for test in tests for word in ASKING):
         return
@@ -178,7 +178,7 @@ RUNS = ("generate", "forward", "encode", "chat")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Use:
+class ModelUse:
     """A place where the model runs, and what is to be seen there."""
 
     module: ModuleNames
@@ -211,20 +211,20 @@ def _is_device(node: ast.expr) -> bool:
     return "device" in (attribute_chain(node) or [""])[-1].lower()
 
 
-def first_float32_use(project: Project, load: Load) -> Use | None:
+def first_float32_use(project: Project, load: Load) -> ModelUse | None:
     """Where the loaded model runs with nothing around that could lower its dtype; None when that is not certain."""
     runs = [run for run in trained_loads(project) if run.load.call is load.call]
     if runs:
         run = runs[0]
         plain = run.precision.compute is Compute.FP32 and not run.precision.partitioned and not run.recast
         outside = any(word in path.lower() for path in project.paths for word in LAUNCHED)
-        return Use(run.module, run.trainer, "the trainer computes in float32") if plain and not outside else None
+        return ModelUse(run.module, run.trainer, "the trainer computes in float32") if plain and not outside else None
     if load.module.mentions(*LOWERING):
         return None
     return _first_call(load.module, load.call)
 
 
-def _first_call(module: ModuleNames, load: ast.Call) -> Use | None:
+def _first_call(module: ModuleNames, load: ast.Call) -> ModelUse | None:
     """The first call of the variable that holds the model; None where it is cast or recast anywhere in the file."""
     statement = module.statement_of(load)
     target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
@@ -241,7 +241,7 @@ def _first_call(module: ModuleNames, load: ast.Call) -> Use | None:
         ran = isinstance(parent, ast.Call) and parent.func is node
         method = isinstance(parent, ast.Attribute) and parent.attr in RUNS
         if ran or method:
-            return Use(module, node, "the model runs here, outside autocast")
+            return ModelUse(module, node, "the model runs here, outside autocast")
     return None
 
 

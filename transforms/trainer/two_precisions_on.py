@@ -33,12 +33,12 @@ from ...codemod.model import EditRefused, Finding, Fix, Place, Rule
 from ...codemod.python.names import ModuleNames, modules_at, resolve
 from ...codemod.python.options import Option, options_in
 from ...codemod.source.project import Project
-from ...codemod.trainers.reading.handed import Handed
+from ...codemod.trainers.reading.handed import HandedSetting
 from ...codemod.trainers.reading.joined_switches import is_joined
-from ...codemod.trainers.reading.run_members import Member, Run
+from ...codemod.trainers.reading.run_members import Run, RunMember
 from ...codemod.trainers.reading.runs import runs_of
 from ...codemod.trainers.reading.scopes import FALSE, TRUE
-from ...codemod.trainers.reading.source import Source, literal_source
+from ...codemod.trainers.reading.source import ValueSource, literal_source
 from ...codemod.trainers.writing.findings import findings_of
 
 ERROR = "ValueError: At most one of fp16 and bf16 can be True, but not both"
@@ -84,7 +84,7 @@ class BothOn:
     asked: str
     """The switch that the user typed."""
     typed: Place
-    default: Source
+    default: ValueSource
     """What has the other one on."""
 
 
@@ -103,7 +103,7 @@ def both_on(project: Project) -> Iterator[BothOn]:
                     yield BothOn(run, asked, typed[asked], found)
 
 
-def _said(members: list[Member]) -> tuple[dict[str, Place], set[str]]:
+def _said(members: list[RunMember]) -> tuple[dict[str, Place], set[str]]:
     """The switches that are typed on, and all that are typed, on or off."""
     typed: dict[str, Place] = {}
     given: set[str] = set()
@@ -119,18 +119,18 @@ def _said(members: list[Member]) -> tuple[dict[str, Place], set[str]]:
     return typed, given
 
 
-def _gives_way(member: Member, name: str) -> bool:
+def _gives_way(member: RunMember, name: str) -> bool:
     """Whether a switch is not passed on as it is: ``fp16=args.fp16 and not args.bf16``."""
     handed = [item for item in member.effective_handed if item.setting.key.name == name]
     return any(is_joined(item.source) for item in handed)
 
 
-def _typed(item: Handed) -> bool:
+def _typed(item: HandedSetting) -> bool:
     """Whether a value stands on a command line or in a file; a switch that is left out has its default."""
     return item.source.kind in TYPED and item.source.entry is not None
 
 
-def _default(project: Project, run: Run, name: str) -> Source | None:
+def _default(project: Project, run: Run, name: str) -> ValueSource | None:
     """The default of an option, or of a field of a subclass of the trainer's arguments, that has the switch on."""
     for module in modules_at(project, run.modules):
         for option in options_in(project, module).get(name, ()):

@@ -13,7 +13,7 @@ from ...python.scopes import last_name, text_of
 from ...source.project import Project
 from ..autocast import autocasts
 from ..dtypes import FP16
-from ..scalers import APIS, Scaler, Use, scalers
+from ..scalers import APIS, Scaler, ScalerUse, scalers
 
 ENABLED_ONLY = ("get_growth_factor", "get_backoff_factor", "get_growth_interval")
 """Methods that read what a disabled scaler does not have (PyTorch 2.13: an AttributeError)."""
@@ -70,7 +70,7 @@ def survives_disabling(scaler: Scaler) -> bool:
     return not any(_is_compared(use) for use in scaler.uses_of("get_scale"))
 
 
-def _is_compared(use: Use) -> bool:
+def _is_compared(use: ScalerUse) -> bool:
     """``scaler.get_scale() < 2``, also through a variable; two scales of one scaler are equal then, and may be."""
     module, call = use.module, use.call
     above = module.parents.get(call) if call is not None else None
@@ -87,7 +87,7 @@ def _compared(node: ast.Compare) -> list[ast.expr]:
     return [node.left, *node.comparators]
 
 
-def _is_scale(use: Use, node: ast.expr) -> bool:
+def _is_scale(use: ScalerUse, node: ast.expr) -> bool:
     """Whether an expression is a scale, or a variable that holds one."""
     if isinstance(node, ast.Call):
         return last_name(node.func) == "get_scale"
@@ -96,7 +96,7 @@ def _is_scale(use: Use, node: ast.expr) -> bool:
     return any(isinstance(item, ast.Call) and last_name(item.func) == "get_scale" for item in held)
 
 
-def _is_indexed(use: Use) -> bool:
+def _is_indexed(use: ScalerUse) -> bool:
     """``scaler.state_dict()["scale"]``, also through a variable: the state of a disabled scaler is empty."""
     module, call = use.module, use.call
     above = module.parents.get(call) if call is not None else None

@@ -9,11 +9,11 @@ from textwrap import dedent
 from ...model import Edit, Fix
 from ...proof.proving import proved
 from ...python.bindings import self_stores
-from ...python.editing import Where
+from ...python.editing import EditPlace
 from ...python.names import ModuleNames, modules_with, root_name, string_of
 from ...source.documents import Document
 from ...source.project import Project
-from ..scalers import AttributeAlias, NameAlias, Scaler, Use
+from ..scalers import AttributeAlias, NameAlias, Scaler, ScalerUse
 from .needs_of_disabling import needs_of_disabling, no_longer_skipped
 
 FORBIDDEN_ROUTES = {"parameter", "returned", "stored", "escaped", "none-test", "other-file", "conditional"}
@@ -89,7 +89,7 @@ def _exported(module: ModuleNames) -> set[str]:
     return {text for group in groups for item in group if (text := string_of(item)) is not None}
 
 
-def _is_simple(use: Use) -> bool:
+def _is_simple(use: ScalerUse) -> bool:
     """Whether the use has a plain equivalent without a scaler."""
     if use.kind not in UNDERSTOOD_USES:
         return False
@@ -143,10 +143,10 @@ class _Removal:
                 yield self._plain(use, use.call)
         yield from self._import()
 
-    def _plain(self, use: Use, call: ast.Call) -> Edit:
+    def _plain(self, use: ScalerUse, call: ast.Call) -> Edit:
         if use.kind == "scale":
             return self.module.replace(call, call.args[0])
-        parts: list[str | Where] = [call.args[0], ".step("]
+        parts: list[str | EditPlace] = [call.args[0], ".step("]
         arguments: list[tuple[str, ast.expr]] = [("", item) for item in call.args[1:]]
         arguments += [(f"{item.arg}=" if item.arg else "**", item.value) for item in call.keywords]
         for position, (prefix, value) in enumerate(arguments):

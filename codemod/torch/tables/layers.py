@@ -10,7 +10,7 @@ from .operations import policy_of
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class LayerRow:
     """One class of torch.nn."""
 
     name: str
@@ -43,15 +43,15 @@ class Layer:
         return (self.on_cpu if device == "cpu" else self.on_cuda) or policy_of(self.operation, device)
 
 
-def _layers() -> Iterator[Layer]:
+def _layers() -> Iterator[LayerRow]:
     for (role, fields), words in table_rows("layers.txt"):
         given = dict(word.split("=") for word in fields.split())
         for each in (word.replace("?", dim) for word in words for dim in ("123" if "?" in word else " ")):
             name, _, operation = each.partition("=")
-            yield Layer(name, role, operation, **given)
+            yield LayerRow(name, role, operation, **given)
 
 
-LAYERS: dict[str, Layer] = {each.name: each for each in _layers()}
+LAYERS: dict[str, LayerRow] = {each.name: each for each in _layers()}
 """Every known class by its name in torch.nn."""
 
 IN_FLOAT16 = ("RNN", "LSTM", "GRU")

@@ -34,7 +34,7 @@ LIKE_CUDA = ("xpu", "mtia", "maia")
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class OperandSlot:
     """Where a tensor that takes part in a mix is passed.
 
     ``position`` counts the receiver of a method as 0, so a method and its function agree. ``spread``: a list or tuple
@@ -47,16 +47,16 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class TorchOperation:
     """What one operation does to dtypes; ``operations.txt`` explains the words."""
 
     name: str
     result: str
     mix: str = "none"
     """For the CPU, and for every device unless ``mix_on_cuda`` says otherwise."""
-    operands: tuple[Operand, ...] = ()
+    operands: tuple[OperandSlot, ...] = ()
     """The operands that take part in the mix and, for the promoting results, in the promotion."""
-    method_operands: tuple[Operand, ...] = ()
+    method_operands: tuple[OperandSlot, ...] = ()
     """The same for the method form, where its order differs (``x.where(condition, y)``)."""
     zero_dim: str = ""
     """When the result has no dimensions: ``always``, ``without-dim`` (no dim= given), ``literal`` (from a number).
@@ -65,7 +65,7 @@ class Operation:
     """
     mix_on_cuda: str = ""
 
-    def operands_in(self, *, method: bool) -> tuple[Operand, ...]:
+    def operands_in(self, *, method: bool) -> tuple[OperandSlot, ...]:
         return self.method_operands if method and self.method_operands else self.operands
 
     def autocast(self, device: str) -> str:
@@ -77,8 +77,8 @@ class Operation:
         return policy_of(self.name, device)
 
 
-def _table() -> dict[str, Operation]:
-    table: dict[str, Operation] = {}
+def _table() -> dict[str, TorchOperation]:
+    table: dict[str, TorchOperation] = {}
     for (result, mix, said), names in table_rows("operations.txt"):
         operands = _operands(word for word in said.split() if "=" not in word)
         fields = dict(word.split("=") for word in said.split() if "=" in word)
@@ -86,24 +86,24 @@ def _table() -> dict[str, Operation]:
         for name in names:
             if result == "in-place":
                 taken = table[name].operands
-                table[f"{name}_"] = Operation(f"{name}_", "first", mix if len(taken) > 1 else "none", taken)
+                table[f"{name}_"] = TorchOperation(f"{name}_", "first", mix if len(taken) > 1 else "none", taken)
             else:
-                table[name] = Operation(name, result, mix, operands, of_method, **fields)
+                table[name] = TorchOperation(name, result, mix, operands, of_method, **fields)
     return table
 
 
-def _operands(words: Iterable[str]) -> tuple[Operand, ...]:
+def _operands(words: Iterable[str]) -> tuple[OperandSlot, ...]:
     """``position:keyword``, with ``*`` behind it for a spread one."""
     parts = (word.split(":") for word in words)
-    return tuple(Operand(int(place), keyword.removesuffix("*"), keyword.endswith("*")) for place, keyword in parts)
+    return tuple(OperandSlot(int(place), keyword.removesuffix("*"), keyword.endswith("*")) for place, keyword in parts)
 
 
-OPERATIONS: dict[str, Operation] = _table()
+OPERATIONS: dict[str, TorchOperation] = _table()
 """Every known operation by name. A bare name says nothing of its receiver: ask only for calls on tensors."""
 
 
 @lru_cache(4096)
-def operation(name: str) -> Operation | None:
+def operation(name: str) -> TorchOperation | None:
     """The entry for ``torch.nn.functional.linear``, ``torch.Tensor.add_``, ``torch.linalg.norm``, ``matmul``, ...
 
     None for unknown names and for names of other packages (``numpy.stack``).
@@ -128,6 +128,6 @@ for (_device, _said), _names in table_rows("policies.txt"):
 
 
 def policy_of(name: str, device: str) -> str:
-    """A policy's name as :meth:`Operation.autocast` explains it; "" where autocast does nothing."""
+    """A policy's name as :meth:`TorchOperation.autocast` explains it; "" where autocast does nothing."""
     table = POLICIES.get("cuda" if device in LIKE_CUDA else device, {})
     return next((table[called] for called in (name, *CALLS.get(name, "").split()) if called in table), "")

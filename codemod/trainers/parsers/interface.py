@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...model import Place
 from ...torch.dtypes import Dtype, as_dtype
-from ..framework import Framework, Key
+from ..framework import Framework, FrameworkKey
 
 PLAIN_WORDS = ("no", "none", "auto", "fp8", "int8", "int4", "tf32")
 """Words beside the names of types that options of a precision take in any program."""
@@ -67,13 +67,13 @@ class Interface:
             for name in names
         ) or any(self._has_words_of(key) for key in framework.keys)
 
-    def _has_words_of(self, key: Key) -> bool:
+    def _has_words_of(self, key: FrameworkKey) -> bool:
         """Whether an option takes nothing but the values of a trainer's key, and not only names of precisions."""
         flags = {flag.lstrip("-").replace("-", "_") for flag in key.flags}
         taken = [words for name, words in self.choices if name in flags and key.choices]
         return any(all(map(key.accepts, words)) and any(map(_is_own_word, words)) for words in taken)
 
-    def takes_key(self, key: Key, framework: Framework) -> bool:
+    def takes_key(self, key: FrameworkKey, framework: Framework) -> bool:
         """Whether a setting of a trainer could be written for this program."""
         return any(self.takes(name, framework) for name in _names(key))
 
@@ -82,7 +82,7 @@ def _is_own_word(word: str) -> bool:
     return not isinstance(as_dtype(word), Dtype) and word not in PLAIN_WORDS
 
 
-def _names(key: Key) -> Iterator[str]:
+def _names(key: FrameworkKey) -> Iterator[str]:
     yield key.name
     yield from key.flags
     yield from key.arguments

@@ -15,18 +15,18 @@ from .code_declarations import TORCH, code_declarations
 from .declarations import scopes_of
 from .documented import documented
 from .followed import NOT_GIVEN, followed_in
-from .handed import Handed, handed_to
+from .handed import HandedSetting, handed_to
 from .left_open import ELSEWHERE, by_switches, is_left, open_defaults, passed_together
 from .loaded_files import serves_inference
 from .programs_started import trains_among_tests
 from .run_code import is_used
 from .run_files import reads_python_file
-from .run_members import Member, Run
+from .run_members import Run, RunMember
 from .run_regimes import by_default, is_started, otherwise, regime_of_code, regime_of_run, steps
 from .run_settings import TEXT, off_by, settings_of, standing_of
 from .runs import all_runs_of
-from .scopes import NULL, Scope, Setting, TextOrigin
-from .source import Source
+from .scopes import NULL, Setting, SettingScope, TextOrigin
+from .source import ValueSource
 from .stated_shell import stated_in_texts
 from .stated_words import SHOWN, text_of
 
@@ -220,7 +220,7 @@ def _are_off(decided: Iterable[Declaration]) -> bool:
     return bool(switches) and all(value in ("false", "no") for value in switches)
 
 
-def _is_idle(member: Member, setting: Setting) -> bool:
+def _is_idle(member: RunMember, setting: Setting) -> bool:
     """Whether a word elsewhere picks what a call is passed, or nothing gives it a value."""
     given = [item.value for item in member.handed if item.setting is setting]
     return member.is_picked or (bool(given) and all(value == NULL for value in given))
@@ -241,7 +241,7 @@ def _code_of(project: Project, run: Run, code: Mapping[str, Sequence[Declaration
         yield from (followed_in(project, item, run.modules) for item in used)
 
 
-def _passed_on(scope: Scope, setting: Setting, handed: Sequence[Handed]) -> Iterator[Declaration]:
+def _passed_on(scope: SettingScope, setting: Setting, handed: Sequence[HandedSetting]) -> Iterator[Declaration]:
     """The argument that passes a value on, unless the value stands in it."""
     argument = scope.argument(setting)
     place = setting.place
@@ -251,12 +251,14 @@ def _passed_on(scope: Scope, setting: Setting, handed: Sequence[Handed]) -> Iter
         yield Declaration(place.path, place.span, framework, key, setting.key.role, text_of(argument[1]))
 
 
-def _is_written(item: Handed) -> bool:
+def _is_written(item: HandedSetting) -> bool:
     """Whether a value stands where it comes from; a launch line that leaves a switch out says nothing."""
     return item.source.kind != "flag" or item.source.entry is not None
 
 
-def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping[Member, Member]) -> RunEntry:
+def _handed(
+    member: RunMember, item: HandedSetting, winner: RunMember | None, weaker: Mapping[RunMember, RunMember]
+) -> RunEntry:
     """A place that gives a call's setting its value."""
     source, setting = item.source, item.setting
     call = setting.place
@@ -279,12 +281,12 @@ def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping
     return RunEntry(declaration, member.link, status, note)
 
 
-def _condition(source: Source) -> str:
+def _condition(source: ValueSource) -> str:
     opposite = f"not {source.key.lstrip('-')}" if source.is_negated else ""
     return f"if {source.picked_by}" if source.picked_by else opposite
 
 
-def declaration_of(scope: Scope, setting: Setting, condition: str = "") -> Declaration:
+def declaration_of(scope: SettingScope, setting: Setting, condition: str = "") -> Declaration:
     """A setting as an entry of the ledger."""
     value = setting.value if setting.value is not None else _written(scope, setting)
     regime = setting.key.meaning(setting.value) if setting.value is not None else None
@@ -294,7 +296,7 @@ def declaration_of(scope: Scope, setting: Setting, condition: str = "") -> Decla
     )
 
 
-def _written(scope: Scope, setting: Setting) -> str:
+def _written(scope: SettingScope, setting: Setting) -> str:
     """A value that is filled in when the program runs, as it stands in a text."""
     if not isinstance(scope.origin, TextOrigin) or scope.origin.section is not None:
         return ELSEWHERE
@@ -303,10 +305,10 @@ def _written(scope: Scope, setting: Setting) -> str:
 
 
 def _status(
-    member: Member,
+    member: RunMember,
     setting: Setting,
-    winner: Member | None,
-    weaker: Mapping[Member, Member],
+    winner: RunMember | None,
+    weaker: Mapping[RunMember, RunMember],
     said: Mapping[tuple[str, int], Sequence[Finding]],
 ) -> tuple[str, str]:
     place = setting.place

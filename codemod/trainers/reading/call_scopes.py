@@ -16,14 +16,14 @@ from ...python.names import ModuleNames, last_name, modules_at, modules_with, re
 from ...source.project import Project
 from ...torch.dtypes import TORCH_DTYPES
 from ..framework import Framework
-from .mapping_items import Item, items_of
-from .scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, Setting, SettingKind
+from .mapping_items import MappingItem, items_of
+from .scopes import FALSE, NULL, TRUE, CodeOrigin, Setting, SettingKind, SettingScope
 
 OWN_WAYS = frozenset({"__init__", "__new__", "__post_init__"})
 """Methods of a subclass after which an argument need not mean what it means to the trainer."""
 
 
-def call_scopes(project: Project) -> Iterator[Scope]:
+def call_scopes(project: Project) -> Iterator[SettingScope]:
     """A scope for every call of a framework's constructors, by file and line."""
     calls = _calls(project)
     if not calls.words:
@@ -40,7 +40,7 @@ def _calls(project: Project) -> _Calls:
     return project.once(_Calls, lambda: _Calls(project))
 
 
-def _at(project: Project, path: str) -> tuple[tuple[Scope, ...], tuple[tuple[ast.AST, Framework], ...]]:
+def _at(project: Project, path: str) -> tuple[tuple[SettingScope, ...], tuple[tuple[ast.AST, Framework], ...]]:
     """The scopes in a file, and the classes there that are a trainer's; calls of these may stand elsewhere."""
     calls = _calls(project)
     module = next(modules_at(project, (path,)), None) if project.says(path, calls.may_call) else None
@@ -56,7 +56,7 @@ class _Calls:
             self._makers.setdefault(name.rpartition(".")[2], []).append((framework, name))
         self.words = tuple({_words(name) for _, name in makers})
 
-    def scopes(self, module: ModuleNames) -> Iterator[Scope]:
+    def scopes(self, module: ModuleNames) -> Iterator[SettingScope]:
         renamed = _renamed(module)
         for name, calls in module.calls_by_name.items():
             makers = self._makers_called(renamed.get(name, name))
@@ -66,7 +66,7 @@ class _Calls:
                     yield _scope(module, framework, call)
         yield from self._held(module)
 
-    def _held(self, module: ModuleNames) -> Iterator[Scope]:
+    def _held(self, module: ModuleNames) -> Iterator[SettingScope]:
         """Calls of a variable that holds a constructor, or one of several that belong to one framework."""
         assigned = (item for item in module.of_type(ast.Assign) if isinstance(item.value, ast.Name | ast.Attribute))
         holders = {target.id for item in assigned if self._held_by(module, item.value) for target in _names(item)}
@@ -108,7 +108,7 @@ class _Calls:
         owners = (_owner(name, self._makers_called(name.rpartition(".")[2])) for name in named)
         return next((owner for owner in owners if owner is not None), None)
 
-    def calls_of(self, subclasses: Mapping[ast.AST, Framework]) -> Iterator[Scope]:
+    def calls_of(self, subclasses: Mapping[ast.AST, Framework]) -> Iterator[SettingScope]:
         names = {node.name for node in subclasses if isinstance(node, ast.ClassDef)}
         if not names:
             return
@@ -156,7 +156,7 @@ def _owner(qualified: str | None, makers: Sequence[tuple[Framework, str]]) -> Fr
     return next((framework for framework, name in makers if qualified and fnmatchcase(qualified, name)), None)
 
 
-def _scope(module: ModuleNames, framework: Framework, call: ast.Call, is_open: bool = False) -> Scope:
+def _scope(module: ModuleNames, framework: Framework, call: ast.Call, is_open: bool = False) -> SettingScope:
     document = module.document
     own = {name for key in framework.keys for name in key.arguments}
     passed = [lasting_entries(module, keyword.value) for keyword in call.keywords if keyword.arg is None]
@@ -173,15 +173,15 @@ def _scope(module: ModuleNames, framework: Framework, call: ast.Call, is_open: b
     is_open = is_open or None in passed or any(isinstance(argument, ast.Starred) for argument in call.args)
     title = f"{ast.unparse(call.func)}(...)"
     origin = CodeOrigin(module, items, call)
-    return Scope(framework, document.path, "call", document.span(call), title, tuple(settings), is_open, origin)
+    return SettingScope(framework, document.path, "call", document.span(call), title, tuple(settings), is_open, origin)
 
 
-def _passed(module: ModuleNames, name: str, value: ast.expr) -> Item:
+def _passed(module: ModuleNames, name: str, value: ast.expr) -> MappingItem:
     """An entry of a dictionary that is passed by ``**``."""
     holder = module.parents[value]
     holder = module.parents[holder] if isinstance(holder, ast.keyword) else holder
     assert isinstance(holder, ast.Dict | ast.Call)
-    return Item(name, value, holder, name)
+    return MappingItem(name, value, holder, name)
 
 
 def token_of_node(module: ModuleNames, node: ast.expr) -> tuple[str | None, SettingKind]:

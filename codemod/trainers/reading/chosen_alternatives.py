@@ -15,17 +15,17 @@ from ...python.names import ModuleNames, definition_of, modules_with
 from ...python.options import Option
 from ...python.paths import guards
 from ...source.project import Project
-from ...torch.dtypes import Given
+from ...torch.dtypes import TestedText
 from .command_options import declared_options, values_given
 from .declarations import scopes_of
 from .handed import Launch, values_in
 from .links import sources
 from .picked_words import TWINS, module_of
-from .scopes import CodeOrigin, Scope
-from .source import Source
+from .scopes import CodeOrigin, SettingScope
+from .source import ValueSource
 
 
-def given_name(project: Project, scope: Scope) -> str:
+def given_name(project: Project, scope: SettingScope) -> str:
     """The name that a module gives to what a call makes, for other modules or a branch to use; else empty."""
     module, target = _assigned(scope)
     if module is None or target is None or module.scope_of(target) is not module.module_scope:
@@ -35,14 +35,14 @@ def given_name(project: Project, scope: Scope) -> str:
     return target.id if is_named else ""
 
 
-def choice_of(scope: Scope) -> ast.AST | None:
+def choice_of(scope: SettingScope) -> ast.AST | None:
     """The function, or module, in which a test decides whether a call is made."""
     if scope.call is None or not isinstance(scope.origin, CodeOrigin) or not guards(scope.origin.module, scope.call):
         return None
     return scope.origin.module.scope_of(scope.call).node
 
 
-def is_unnamed(project: Project, scope: Scope) -> bool:
+def is_unnamed(project: Project, scope: SettingScope) -> bool:
     """Whether nothing names what a module makes."""
     module, target = _assigned(scope)
     if module is None or target is None or module.scope_of(target) is not module.module_scope:
@@ -50,7 +50,7 @@ def is_unnamed(project: Project, scope: Scope) -> bool:
     return target.id not in module.name_loads and not _is_named_elsewhere(project, scope, target.id)
 
 
-def is_unused(project: Project, scope: Scope) -> bool:
+def is_unused(project: Project, scope: SettingScope) -> bool:
     """Whether nothing names a ready-made setting, and code names one that stands beside it."""
     if not is_unnamed(project, scope):
         return False
@@ -58,7 +58,7 @@ def is_unused(project: Project, scope: Scope) -> bool:
     return any(_assigned(item)[1] is not None and not is_unnamed(project, item) for item in beside)
 
 
-def _assigned(scope: Scope) -> tuple[ModuleNames | None, ast.Name | None]:
+def _assigned(scope: SettingScope) -> tuple[ModuleNames | None, ast.Name | None]:
     """The name that what a call makes is given as it is."""
     if scope.call is None or not isinstance(scope.origin, CodeOrigin):
         return None, None
@@ -68,11 +68,11 @@ def _assigned(scope: Scope) -> tuple[ModuleNames | None, ast.Name | None]:
     return module, target if isinstance(target, ast.Name) else None
 
 
-def _is_named_elsewhere(project: Project, scope: Scope, name: str) -> bool:
+def _is_named_elsewhere(project: Project, scope: SettingScope, name: str) -> bool:
     return any(path != scope.path for path in project.python_paths((name,), (name,)))
 
 
-def is_chosen(project: Project, scope: Scope, launch: Launch | None) -> bool | None:
+def is_chosen(project: Project, scope: SettingScope, launch: Launch | None) -> bool | None:
     """Whether a launch comes to a use of a ready-made setting; None for what is none, or where nobody can tell."""
     if is_unused(project, scope):
         return False
@@ -85,7 +85,7 @@ def is_chosen(project: Project, scope: Scope, launch: Launch | None) -> bool | N
     return False if all(False in each for each in answers) else None
 
 
-def switches_of_choice(project: Project, scope: Scope) -> Iterator[Source]:
+def switches_of_choice(project: Project, scope: SettingScope) -> Iterator[ValueSource]:
     """What gives the switches their values that choose a ready-made setting, or one of those made beside it.
 
     Also those of options that no test asks: ``--bf16`` beside ``if args.fp16``.
@@ -99,7 +99,7 @@ def switches_of_choice(project: Project, scope: Scope) -> Iterator[Source]:
                 yield from _of_twins(project, option)
 
 
-def word_choosing(project: Project, scope: Scope, source: Source) -> str | None:
+def word_choosing(project: Project, scope: SettingScope, source: ValueSource) -> str | None:
     """The word that chooses a ready-made setting where ``source`` gives another one: ``bf16``; None without a test."""
     words = {
         word
@@ -113,18 +113,18 @@ def word_choosing(project: Project, scope: Scope, source: Source) -> str | None:
     return words.pop() if len(words) == 1 else None
 
 
-def _is_same(source: Source, other: Source) -> bool:
+def _is_same(source: ValueSource, other: ValueSource) -> bool:
     return (source.path, source.span, source.key) == (other.path, other.span, other.key)
 
 
-def _of_twins(project: Project, option: Option) -> Iterator[Source]:
+def _of_twins(project: Project, option: Option) -> Iterator[ValueSource]:
     for word, other in TWINS.items():
         if word in words_of(option.name):
             for twin in declared_options(project, option.module, option.name.replace(word, other)):
                 yield from (replace(source, option=twin) for source in values_given(project, twin))
 
 
-def _tests_of(project: Project, scope: Scope) -> tuple[tuple[ModuleNames, tuple[Given, ...]], ...]:
+def _tests_of(project: Project, scope: SettingScope) -> tuple[tuple[ModuleNames, tuple[TestedText, ...]], ...]:
     """What has to hold for a branch that makes settings, or for each use of those made for all."""
     if scope.call is not None and isinstance(scope.origin, CodeOrigin) and choice_of(scope) is not None:
         module = scope.origin.module
@@ -133,12 +133,12 @@ def _tests_of(project: Project, scope: Scope) -> tuple[tuple[ModuleNames, tuple[
     return project.memo(_tests_of_uses, (scope.path, name)) if name else ()
 
 
-def _tests_of_uses(project: Project, asked: tuple[str, str]) -> tuple[tuple[ModuleNames, tuple[Given, ...]], ...]:
+def _tests_of_uses(project: Project, asked: tuple[str, str]) -> tuple[tuple[ModuleNames, tuple[TestedText, ...]], ...]:
     """What has to hold for each use of a name, but where it is made or brought in by an import."""
     return tuple(_uses(project, *asked))
 
 
-def _uses(project: Project, path: str, name: str) -> Iterator[tuple[ModuleNames, tuple[Given, ...]]]:
+def _uses(project: Project, path: str, name: str) -> Iterator[tuple[ModuleNames, tuple[TestedText, ...]]]:
     for module in modules_with(project, (name,)):
         for node in (*module.name_loads.get(name, ()), *module.attribute_loads.get(name, ())):
             made = definition_of(project, module, node) if module.path != path else None
@@ -147,7 +147,7 @@ def _uses(project: Project, path: str, name: str) -> Iterator[tuple[ModuleNames,
             yield module, conditions_in(project, module).path_given(node)
 
 
-def _holds(project: Project, module: ModuleNames, item: Given, launch: Launch | None) -> bool | None:
+def _holds(project: Project, module: ModuleNames, item: TestedText, launch: Launch | None) -> bool | None:
     owner = module_of(project, module, item.scope)
     found = sources(project, owner, item.node) if owner is not None else ()
     answers = {(value in item.values) is item.equal for value in values_in(found, launch)}

@@ -25,8 +25,8 @@ from ..parsers.programs import MAX_MODULES, runs_only_as_script
 from .configs import config_files
 from .launch_flags import flags_given, lines_without, runs_one_of
 from .loaded_files import python_files_passed
-from .scopes import CodeOrigin, Scope
-from .source import Source, entry_source, literal_source
+from .scopes import CodeOrigin, SettingScope
+from .source import ValueSource, entry_source, literal_source
 
 MAX_FILES = 60
 """Files that a program imports, near ones first, in which options are looked for."""
@@ -112,18 +112,18 @@ def _in_passed_files(project: Project, module: ModuleNames, name: str) -> Sequen
     return found
 
 
-def values_given(project: Project, option: Option) -> Iterator[Source]:
+def values_given(project: Project, option: Option) -> Iterator[ValueSource]:
     """What launch scripts give an option, and what a switch is that they leave out; not the written default."""
     given = list(flags_given(project, option)) if option.flags else []
     if option.is_switched:
         given += lines_without(project, option) if option.flags else ()
         if not given:
             module, absent = option.module, option.value_when_absent
-            yield Source("option", module.path, module.span(option.node), option.name, absent, "", is_switch=True)
+            yield ValueSource("option", module.path, module.span(option.node), option.name, absent, "", is_switch=True)
     yield from given
 
 
-def as_overridden(project: Project, module: ModuleNames, name: str, own: Iterable[Source]) -> list[Source]:
+def as_overridden(project: Project, module: ModuleNames, name: str, own: Iterable[ValueSource]) -> list[ValueSource]:
     """The sources of a variable, with what launches give it: ``--dtype=float16``, or a Python file that is executed.
 
     ``exec(open(path).read())`` of a program makes its variables options, and so does a function that is passed
@@ -136,7 +136,7 @@ def as_overridden(project: Project, module: ModuleNames, name: str, own: Iterabl
     return [replace(item, kind="option") if item.kind == "constant" else item for item in found] + given
 
 
-def is_set_again(scope: Scope) -> bool:
+def is_set_again(scope: SettingScope) -> bool:
     """Whether it is the variables of a program that lets its command line, or files named there, set them again."""
     origin = scope.origin if scope.is_of_module else None
     return isinstance(origin, CodeOrigin) and origin.module.document.fact(_is_overridden)
@@ -155,9 +155,9 @@ def _is_overridden(document: Document) -> bool:
     return any(isinstance(item, ast.Call) and ast.unparse(item) == "globals()" for item in (*given, *stored, *updated))
 
 
-def _executed(project: Project, asked: tuple[ModuleNames, str]) -> tuple[Source, ...]:
+def _executed(project: Project, asked: tuple[ModuleNames, str]) -> tuple[ValueSource, ...]:
     module, name = asked
-    found: list[Source] = []
+    found: list[ValueSource] = []
     for config in config_files(project, (name,), (FileKind.SHELL, FileKind.ENV)):
         near = config.document.path
         for entry in config.text.entries if not purpose_of(near).is_left_alone else ():

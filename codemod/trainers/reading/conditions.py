@@ -8,12 +8,12 @@ from fnmatch import fnmatchcase
 from ...releases.pins import allowed
 from ...source.project import Project
 from ..framework import Condition
-from .scopes import FALSE, TRUE, Scope, Setting
+from .scopes import FALSE, TRUE, Setting, SettingScope
 
 TRUTHLESS = ("false", "null", "", "0", "0.0")
 
 
-def all_hold(project: Project, scope: Scope, conditions: Iterable[Condition]) -> bool | None:
+def all_hold(project: Project, scope: SettingScope, conditions: Iterable[Condition]) -> bool | None:
     """Whether all conditions hold; None when none fails and some cannot be told."""
     outcomes = [holds(project, scope, condition) for condition in conditions]
     if False in outcomes:
@@ -21,7 +21,7 @@ def all_hold(project: Project, scope: Scope, conditions: Iterable[Condition]) ->
     return None if None in outcomes else True
 
 
-def holds(project: Project, scope: Scope, condition: Condition) -> bool | None:
+def holds(project: Project, scope: SettingScope, condition: Condition) -> bool | None:
     if condition.operator == "any-of":
         outcomes = [holds(project, scope, item) for item in condition.alternatives]
         return True if True in outcomes else None if None in outcomes else False
@@ -52,7 +52,7 @@ def holds(project: Project, scope: Scope, condition: Condition) -> bool | None:
     return True if True in outcomes else None if None in outcomes else False
 
 
-def settings_in(scope: Scope, conditions: Iterable[Condition]) -> list[Setting]:
+def settings_in(scope: SettingScope, conditions: Iterable[Condition]) -> list[Setting]:
     """The settings that conditions speak of and that agree with them, for evidence."""
     found: list[Setting] = []
     for condition in conditions:
@@ -67,7 +67,7 @@ def settings_in(scope: Scope, conditions: Iterable[Condition]) -> list[Setting]:
     return list(dict.fromkeys(found))
 
 
-def _default_holds(scope: Scope, condition: Condition) -> bool | None:
+def _default_holds(scope: SettingScope, condition: Condition) -> bool | None:
     key = scope.framework.key(condition.key)
     if key is None or key.default is None or scope.is_open or scope.kind == "command":
         return None if scope.is_open and condition.operator in ("!=", "not-in", "falsy") else False
@@ -99,7 +99,7 @@ def _value_holds(value: str, condition: Condition) -> bool:
     return found is (condition.operator in ("==", "in"))
 
 
-def _version_holds(project: Project, scope: Scope, condition: Condition) -> bool:
+def _version_holds(project: Project, scope: SettingScope, condition: Condition) -> bool:
     """``package p >= 2``: unless the project allows only older ones. ``< 2``: only where it does allow some.
 
     ``surely >= 2``: only where its pins allow no older one.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ...formats.opening import ReadOnly, kind_of, open_config, open_within
-from ...formats.text import ConfigText, ConfigUnreadable, Entry, Heredoc
+from ...formats.text import ConfigText, ConfigUnreadable, Heredoc, TextEntry
 from ...formats.yaml_commands import commands_in
 from ...model import Edit, Place, ReplaceText, Span
 from ...purpose.files import is_record
@@ -21,7 +21,7 @@ from ...source.notebook_cells import Magic
 from ...source.project import Project
 from .listed_commands import MODULES, commands_again, commands_listed
 
-__all__ = ["ConfigFile", "ConfigText", "Entry", "config_files"]
+__all__ = ["ConfigFile", "ConfigText", "TextEntry", "config_files"]
 
 COMMANDS = ("torchrun", "accelerate launch", "deepspeed ", "python ", "python3 ")
 """Words of the YAML files that hold command lines."""
@@ -78,7 +78,7 @@ class ConfigFile:
         """Whether it is a vocabulary or a table rather than settings: nobody writes so many keys by hand."""
         return len(self.text.entries) > MAX_KEYS and sum(len(item.key) == 1 for item in self.text.entries) > MAX_KEYS
 
-    def span(self, entry: Entry) -> Span:
+    def span(self, entry: TextEntry) -> Span:
         """From the start of the key to the end of the value, as far as they stand in this order."""
         start = min(entry.key_start, entry.start) if entry.key_end > entry.key_start else entry.start
         end = max(entry.end, entry.key_end)
@@ -86,7 +86,7 @@ class ConfigFile:
         end_row, end_column = self.document.position(end)
         return Span(row, column, end_row, end_column)
 
-    def place(self, entry: Entry, message: str) -> Place:
+    def place(self, entry: TextEntry, message: str) -> Place:
         return Place(self.document.path, self.span(entry), message)
 
     def edit(self, operation: ReplaceText) -> Edit:

@@ -16,7 +16,7 @@ from .launch_flags import truth_of
 from .program_files import script_of
 from .run_members import Run
 from .run_settings import is_switch
-from .shown_lines import Line, launch_lines_of, lines_in_strings, lines_of_head, shown_sources
+from .shown_lines import ShownLine, launch_lines_of, lines_in_strings, lines_of_head, shown_sources
 from .stated_words import speaks
 
 DOCUMENTED = "documented"
@@ -55,11 +55,11 @@ def _halves(project: Project, run: Run, module: ModuleNames) -> Iterator[Declara
                 yield Declaration(line.path, line.span_of(start, word), TORCH, name, DOCUMENTED, value)
 
 
-def _starts(project: Project, line: Line, module: ModuleNames) -> bool:
+def _starts(project: Project, line: ShownLine, module: ModuleNames) -> bool:
     return any(script_of(project, line.path, word) == module.path for word, _ in line.words)
 
 
-def _is_set_for(project: Project, run: Run, line: Line, name: str, started: Iterable[Line]) -> bool:
+def _is_set_for(project: Project, run: Run, line: ShownLine, name: str, started: Iterable[ShownLine]) -> bool:
     """Whether a variable is set in the block of a launch line, read by code of the run, or known to a trainer of it."""
     if any(line.is_in_block_of(other) for other in started):
         return True

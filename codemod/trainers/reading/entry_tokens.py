@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...formats.text import Entry
+from ...formats.text import TextEntry
 from .scopes import FALSE, NULL, TRUE, SettingKind
 
 LONGEST_VALUE = 200
@@ -12,7 +12,7 @@ _TORCH_EXPRESSION = re.compile(r"\$torch\.\w+")
 _BOOLEANS = {"true": TRUE, "false": FALSE}
 
 
-def token_of(entry: Entry) -> tuple[str | None, SettingKind]:
+def token_of(entry: TextEntry) -> tuple[str | None, SettingKind]:
     """The value as conditions write it, and its kind."""
     value = entry.value
     if entry.container:
@@ -32,7 +32,7 @@ def token_of(entry: Entry) -> tuple[str | None, SettingKind]:
     return value, "string"
 
 
-def shell_token(entry: Entry) -> tuple[str | None, SettingKind]:
+def shell_token(entry: TextEntry) -> tuple[str | None, SettingKind]:
     """The same of a shell, where all is text."""
     if entry.style == "absent" and entry.kind == "flag":
         return TRUE, "bool"

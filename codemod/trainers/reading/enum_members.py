@@ -12,10 +12,10 @@ from ...python.functions import class_of
 from ...python.names import ModuleNames
 from ...source.project import Project
 from ...torch.dtypes import Constant
-from .source import Source, SourceKind
+from .source import SourceKind, ValueSource
 
 
-def member_source(project: Project, kind: SourceKind, module: ModuleNames, node: ast.expr) -> Source | None:
+def member_source(project: Project, kind: SourceKind, module: ModuleNames, node: ast.expr) -> ValueSource | None:
     """The source that a member is, with its value; None for what is none."""
     owner = class_of(project, module, node.value) if isinstance(node, ast.Attribute) else None
     members = _words(owner[1].node) if owner is not None else {}
@@ -23,10 +23,10 @@ def member_source(project: Project, kind: SourceKind, module: ModuleNames, node:
         return None
     document, name = module.document, ast.unparse(node.value)
     place = (kind, document.path, document.span(node), "", members[node.attr], ast.unparse(node))
-    return Source(*place, respelling=partial(_other, module, node, name, members), offered=tuple(members.values()))
+    return ValueSource(*place, respelling=partial(_other, module, node, name, members), offered=tuple(members.values()))
 
 
-def are_members(found: Iterable[Source]) -> bool:
+def are_members(found: Iterable[ValueSource]) -> bool:
     return any(isinstance(item.respelling, partial) and item.respelling.func is _other for item in found)
 
 

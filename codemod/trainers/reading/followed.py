@@ -27,7 +27,7 @@ from .links import sources
 from .numerals import truths
 from .region_switches import TESTS, condition_of, dtypes_when_on, is_fixed_off, made_if, main_switch
 from .setting_reads import is_of_settings, read_of
-from .source import GIVEN, Source, literal_source
+from .source import GIVEN, ValueSource, literal_source
 from .stated_apex import apex_gates, followed_levels
 from .stated_casts import frozen, is_model, set_aside
 from .stated_words import shortened, text_of
@@ -147,7 +147,7 @@ def _casts(project: Project) -> Iterator[tuple[ast.Call, Acting]]:
                     yield call, Acting(module, node, f"{ast.unparse(call.func)}()", "weights", knobs, condition)
 
 
-def _declared(acting: Acting, knob: Knob, sources: Iterable[Source]) -> Iterator[Declaration]:
+def _declared(acting: Acting, knob: Knob, sources: Iterable[ValueSource]) -> Iterator[Declaration]:
     found = [source for source in sources if not purpose_of(source.path).is_left_alone]
     alone = [source for source in found if source.kind == "constant"] if len(found) == 1 else []
     for source in (*(source for source in found if source.kind in SPOKEN), *alone):
@@ -209,7 +209,7 @@ def _switched(project: Project) -> Iterator[tuple[str, Declaration]]:
             yield region.module.path, item
 
 
-def _switching(project: Project, region: Autocast) -> Iterator[tuple[ast.expr, bool, Source]]:
+def _switching(project: Project, region: Autocast) -> Iterator[tuple[ast.expr, bool, ValueSource]]:
     """What a region's switch reads, whether it is on then, and where that is said: a truth value, or a word for one."""
     switch = main_switch(project, region)
     found = truths(project, region.module, switch.node) if switch is not None else ()
@@ -238,7 +238,7 @@ def _switching(project: Project, region: Autocast) -> Iterator[tuple[ast.expr, b
                 yield test.left, (source.value in words) is is_equal, source
 
 
-def _of_classes(project: Project, module: ModuleNames, node: ast.expr) -> Iterator[Source]:
+def _of_classes(project: Project, module: ModuleNames, node: ast.expr) -> Iterator[ValueSource]:
     """What plain classes of settings hold under a name that nothing else sets: ``self.amp = False``."""
     read = read_of(module, node) if isinstance(node, ast.Attribute) else None
     if read is None or read.owner is None or not is_of_settings(project, read) or is_set(project, read.name):
@@ -258,7 +258,7 @@ def _words(node: ast.expr) -> list[object]:
     return [item.value for item in listed if isinstance(item, ast.Constant)]
 
 
-def _way(acting: Acting, knob: Knob, source: Source) -> str:
+def _way(acting: Acting, knob: Knob, source: ValueSource) -> str:
     """``feeds args.dtype (train.py:12), autocast (loop.py:8)``: what reads it, the calls between, where it acts."""
     read = f"{knob.module.path}:{knob.module.document.span(knob.node).row}"
     steps = [f"{knob.text} ({read})"] if read != acting.where else []
@@ -267,6 +267,6 @@ def _way(acting: Acting, knob: Knob, source: Source) -> str:
     return f"feeds {', '.join((*steps, f'{acting.title} ({acting.where})'))}{unread}{_of_command(source)}"
 
 
-def _of_command(source: Source) -> str:
+def _of_command(source: ValueSource) -> str:
     is_default = source.kind == "option" and source.option is not None and source.option.is_of_command
     return OF_COMMAND if is_default else ""

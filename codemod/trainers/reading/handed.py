@@ -25,8 +25,8 @@ from .loaded_files import is_passed_only
 from .opened_files import Started, left_to_file
 from .program_files import script_of, words_of_script
 from .programs_started import modules_of
-from .scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, Setting, token_of_constant
-from .source import Source, unused_defaults
+from .scopes import FALSE, NULL, TRUE, CodeOrigin, Setting, SettingScope, token_of_constant
+from .source import ValueSource, unused_defaults
 
 OFF = (FALSE, NULL)
 OPEN = ""
@@ -57,7 +57,7 @@ class Launch:
         written = (*self.words, *(str(item.key[0]) for item in entries if item.kind == "flag"))
         return not options.isdisjoint(word.partition("=")[0].replace("_", "-") for word in written)
 
-    def has(self, source: Source) -> bool:
+    def has(self, source: ValueSource) -> bool:
         """Whether it gives the value that stands in a launch script: on this line, or on none that is seen."""
         config = source.config
         if config is None or config.document is not self.config.document:
@@ -65,7 +65,7 @@ class Launch:
         return not source.calls or (self.number in source.calls and config.within == self.config.within)
 
 
-def is_left_out(project: Project, scope: Scope, launch: Launch) -> bool:
+def is_left_out(project: Project, scope: SettingScope, launch: Launch) -> bool:
     """Whether a dictionary is built only with a switch that a launch line does not give: ``if args.deepspeed:``."""
     origin = scope.origin if scope.kind == "mapping" else None
     if not isinstance(origin, CodeOrigin) or origin.node is None or any("$" in word for word in launch.words):
@@ -87,11 +87,11 @@ def _is_absent(project: Project, module: ModuleNames, node: ast.Attribute, launc
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Handed:
+class HandedSetting:
     """One place that a call's setting has its value from."""
 
     setting: Setting
-    source: Source
+    source: ValueSource
     value: str
     """As conditions write it; ``null``: nothing is given there."""
     without: str = ""
@@ -118,9 +118,9 @@ class Handed:
 
 
 @memo
-def handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
+def handed_to(project: Project, scope: SettingScope) -> tuple[HandedSetting, ...]:
     """Where the settings of a call that are no literals have their values from."""
-    found: list[Handed] = []
+    found: list[HandedSetting] = []
     for setting in scope.settings:
         argument = scope.argument(setting)
         if argument is None or setting.value is not None or not setting.key.means:
@@ -132,11 +132,11 @@ def handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
         for source in listed:
             token = token_of_constant(source.value)
             if token is not None and source not in ignored and not (is_open and source.kind == "parameter"):
-                found.append(_beside_machine(Handed(setting, source, token)))
+                found.append(_beside_machine(HandedSetting(setting, source, token)))
     return tuple(found)
 
 
-def handed_in(project: Project, scope: Scope, launch: Launch | None) -> tuple[Handed, ...]:
+def handed_in(project: Project, scope: SettingScope, launch: Launch | None) -> tuple[HandedSetting, ...]:
     """What a call's settings are handed in a launch: what its line gives, and files that no other line names.
 
     Without a launch line what no line gives.
@@ -155,7 +155,7 @@ def handed_in(project: Project, scope: Scope, launch: Launch | None) -> tuple[Ha
     return tuple(item for item in handed if not _is_of_another(project, item, launch, item.setting in named))
 
 
-def _is_composed(project: Project, scope: Scope, source: Source, launch: Launch | None) -> bool:
+def _is_composed(project: Project, scope: SettingScope, source: ValueSource, launch: Launch | None) -> bool:
     """Whether the launch composes the file that an entry stands in, as far as Hydra decides that."""
     if source.kind != "entry" or source.is_of_line:
         return True
@@ -166,7 +166,7 @@ def _is_composed(project: Project, scope: Scope, source: Source, launch: Launch 
     return counts_in(project, modules, words, source.path, source.key)
 
 
-def _beside_machine(item: Handed) -> Handed:
+def _beside_machine(item: HandedSetting) -> HandedSetting:
     """``args.bf16 and torch.cuda.is_bf16_supported()``: what the machine says to a switch that is on."""
     answers = item.source.machine if item.value == TRUE else None
     if answers is None:
@@ -175,7 +175,7 @@ def _beside_machine(item: Handed) -> Handed:
     return replace(item, value=with_bf16, without=without)
 
 
-def _beside_others(item: Handed, launch: Launch | None) -> Handed:
+def _beside_others(item: HandedSetting, launch: Launch | None) -> HandedSetting:
     """``args.fp16 and not args.bf16``: what the others say in a run to a switch that is on."""
     if item.value in OFF:
         return item
@@ -185,24 +185,24 @@ def _beside_others(item: Handed, launch: Launch | None) -> Handed:
     return replace(item, value=OPEN) if any(False in answer for answer in answers) else item
 
 
-def _answers(found: Iterable[Source], launch: Launch | None) -> Iterator[bool]:
+def _answers(found: Iterable[ValueSource], launch: Launch | None) -> Iterator[bool]:
     """What a switch is in a run; both where that is not known."""
     yield from {bool(value) for value in values_in(found, launch)} or {True, False}
 
 
-def values_in(found: Iterable[Source], launch: Launch | None) -> set[Constant]:
+def values_in(found: Iterable[ValueSource], launch: Launch | None) -> set[Constant]:
     """What places give a setting in a run; empty where that is not known."""
     own = [item for item in found if not item.is_of_line or (launch is not None and launch.has(item))]
     strongest = min((item.strength for item in own), default=None)
     return {item.value for item in own if item.strength == strongest and not item.is_guessed}
 
 
-def _left_to(project: Project, item: Handed, started: Started) -> str:
+def _left_to(project: Project, item: HandedSetting, started: Started) -> str:
     source = item.source
     return left_to_file(project, source.path, source.span, started) if source.kind == "fallback" else ""
 
 
-def _is_of_another(project: Project, item: Handed, launch: Launch, has_own: bool) -> bool:
+def _is_of_another(project: Project, item: HandedSetting, launch: Launch, has_own: bool) -> bool:
     """Whether a value stands in a file that only other launch lines name, or for which this one names another."""
     path = item.source.path
     if item.source.is_of_line or item.source.kind != "entry" or path in launch.files:
@@ -210,29 +210,29 @@ def _is_of_another(project: Project, item: Handed, launch: Launch, has_own: bool
     return has_own or is_passed_only(project, path)
 
 
-def _of_device(module: ModuleNames, node: ast.expr) -> Iterator[Source]:
+def _of_device(module: ModuleNames, node: ast.expr) -> Iterator[ValueSource]:
     """``fp16=torch.cuda.is_available()``: on, wherever there is something to train on."""
     if isinstance(node, ast.Call) and asks_for_device(module, node):
         document, text = module.document, ast.unparse(node)
-        yield Source("constant", document.path, document.span(node), "", True, text, picked_by=text)
+        yield ValueSource("constant", document.path, document.span(node), "", True, text, picked_by=text)
 
 
-def _of_machine(project: Project, setting: Setting, module: ModuleNames, node: ast.expr) -> Iterator[Handed]:
+def _of_machine(project: Project, setting: Setting, module: ModuleNames, node: ast.expr) -> Iterator[HandedSetting]:
     """``bf16=torch.cuda.is_bf16_supported()``, also behind variables: on, wherever the machine has bfloat16."""
     answers = machine_answers(project, module, node)
     if answers is not None:
         document, text = module.document, ast.unparse(node)
         place = (document.path, document.span(node), "", answers[0], text)
-        source = Source("constant", *place, picked_by=text, respelling=_of_nobody)
+        source = ValueSource("constant", *place, picked_by=text, respelling=_of_nobody)
         with_bf16, without = (token_of_constant(answer) or "" for answer in answers)
-        yield Handed(setting, source, with_bf16, without)
+        yield HandedSetting(setting, source, with_bf16, without)
 
 
 def _of_nobody(_value: Constant) -> Edit:
     raise EditRefused("the machine decides it")
 
 
-def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
+def _without_likenesses(handed: Sequence[HandedSetting]) -> list[HandedSetting]:
     """Without files that only look like what the code reads, where another one is read, or several look so."""
     of_files = [item for item in handed if item.source.kind == "entry"]
     if any(not item.source.is_guessed for item in of_files):
@@ -241,7 +241,7 @@ def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
     return [item for item in handed if not (item.source.is_guessed and guessed[item.setting] > 1)]
 
 
-def _is_unpassed(project: Project, scope: Scope, item: Handed, others: Iterable[Handed]) -> bool:
+def _is_unpassed(project: Project, scope: SettingScope, item: HandedSetting, others: Iterable[HandedSetting]) -> bool:
     """Whether only a parameter picks a 16-bit value, which is off by default, and no call that is seen passes anything
     else: ``"fp16" if fp16 else "no"``."""
     module, node = scope.argument(item.setting) or (None, None)
@@ -255,8 +255,8 @@ def _is_unpassed(project: Project, scope: Scope, item: Handed, others: Iterable[
 
 
 def _picked_in(
-    project: Project, scope: Scope, handed: Sequence[Handed], gives: Callable[[frozenset[str]], bool]
-) -> list[Handed]:
+    project: Project, scope: SettingScope, handed: Sequence[HandedSetting], gives: Callable[[frozenset[str]], bool]
+) -> list[HandedSetting]:
     """Without 16-bit values that only a switch picks which a launch leaves out, where another value then counts.
 
     ``gives`` tells whether the launch gives an option of these names.
@@ -266,7 +266,7 @@ def _picked_in(
     return [item for item in handed if item in left or item.setting not in kept]
 
 
-def _needed(project: Project, scope: Scope, item: Handed) -> Iterator[Option]:
+def _needed(project: Project, scope: SettingScope, item: HandedSetting) -> Iterator[Option]:
     """The switches, off where they are left out, without which a test does not pick a value."""
     if not item.source.picked_by or item.regime in (None, "fp32") or not isinstance(scope.origin, CodeOrigin):
         return

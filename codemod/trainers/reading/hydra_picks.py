@@ -10,7 +10,7 @@ import ast
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...formats.text import Entry
+from ...formats.text import TextEntry
 from ...python.names import modules_at, modules_with
 from ...source.documents import FileKind
 from ...source.project import Project
@@ -50,7 +50,7 @@ def may_be_composed(project: Project, path: str) -> bool:
     return not folders or not is_whole or posixpath.dirname(path) in folders or _may_be_picked(project, path)
 
 
-def is_said_over(project: Project, path: str, entry: Entry) -> bool:
+def is_said_over(project: Project, path: str, entry: TextEntry) -> bool:
     """Whether each run that composes a file composes another one that says this key of it over it."""
     holding = [item for found in project.fact(_composed).values() for item in found if path in item.files]
     return bool(holding) and all(_says_over(project, item, path, entry) for item in holding)
@@ -75,7 +75,7 @@ def counts_in(project: Project, modules: Sequence[str], words: Sequence[str], pa
     )
 
 
-def _says_over(project: Project, run: Composition, path: str, entry: Entry) -> bool:
+def _says_over(project: Project, run: Composition, path: str, entry: TextEntry) -> bool:
     own = run.files[path]
     if own is None:
         return False

@@ -15,13 +15,13 @@ from ...python.names import ModuleNames
 from ...python.trace import Trace
 from ...torch.dtypes import Constant
 from ...torch.machine_answers import machine_answers
-from .source import Source
+from .source import ValueSource
 
 ASKS_FOR_DEVICE = ("torch.cuda.is_available", "torch.backends.mps.is_available", "torch.xpu.is_available")
 """Calls that ask whether there is an accelerator, not what it can do: the branch for a CPU stays."""
 
 
-def all_of(question: Trace[Source], module: ModuleNames, node: ast.BoolOp) -> Iterable[Source] | None:
+def all_of(question: Trace[ValueSource], module: ModuleNames, node: ast.BoolOp) -> Iterable[ValueSource] | None:
     """What an ``and`` has its value from; None where a part of it is not followed."""
     parts = [item for item in node.values if not (asks_for_device(module, item) or _is_available(module, item))]
     answers = {item: machine_answers(question.project, module, item) for item in parts}
@@ -39,27 +39,27 @@ def all_of(question: Trace[Source], module: ModuleNames, node: ast.BoolOp) -> It
     return [replace(item, provided=(*item.provided, *others), machine=machine or item.machine) for item in first]
 
 
-def _switches(found: Sequence[Source]) -> tuple[Source, ...]:
+def _switches(found: Sequence[ValueSource]) -> tuple[ValueSource, ...]:
     """The sources of a part, if each of them is a truth value, or nothing."""
     return tuple(found) if all(isinstance(item.value, bool) or item.value is None for item in found) else ()
 
 
-def is_joined(source: Source) -> bool:
+def is_joined(source: ValueSource) -> bool:
     """Whether something else has a say beside what stands at a place."""
     return bool(source.provided) or source.machine is not None
 
 
-def none_of(found: Sequence[Source]) -> Iterable[Source]:
+def none_of(found: Sequence[ValueSource]) -> Iterable[ValueSource]:
     """What ``not x`` has its value from: the same places, with the other truth value."""
     return [] if any(map(is_joined, found)) else [_negated(item) for item in found if isinstance(item.value, bool)]
 
 
-def _negated(source: Source) -> Source:
+def _negated(source: ValueSource) -> ValueSource:
     other = replace(source, value=not source.value, respelling=partial(_respelled, source), flag="")
     return replace(other, is_negated=not source.is_negated)
 
 
-def _respelled(source: Source, value: Constant) -> Edit:
+def _respelled(source: ValueSource, value: Constant) -> Edit:
     if not isinstance(value, bool):
         raise EditRefused(f"{source.key} is read as a truth value")
     return source.respelled(not value)

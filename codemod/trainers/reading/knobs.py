@@ -18,11 +18,11 @@ from ...python.paths import name_parts
 from ...python.precision_words import CHOOSING
 from ...python.trace import Domain, Trace, trace
 from ...source.project import Project
-from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Given, Scenario, as_dtype
+from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Scenario, TestedText, as_dtype
 from ...torch.machine_tests import tells_of_bf16
 from .links import sources
 from .picked_words import FULL, TWINS, is_full, module_of, spelling
-from .source import Source
+from .source import ValueSource
 
 SPEAKING = frozenset({*CHOOSING, "amp", "mixed", "autocast"})
 
@@ -54,7 +54,7 @@ class Knob:
         alike = [value for value in known if spelling(value) == spelling(like)]
         return next(iter([*alike, *known]), None)
 
-    def written(self, dtype: Dtype, source: Source) -> Constant | None:
+    def written(self, dtype: Dtype, source: ValueSource) -> Constant | None:
         """The same at a place; for float32 also a choice that the code knows as none of those of 16 bits: ``no``."""
         known = self.literal(dtype, source.value)
         words = sorted(source.option.words) if source.option is not None and dtype == FP32 in self.others else ()
@@ -70,7 +70,7 @@ class Knob:
             return guessed
         return FP32 if value in FULL else None
 
-    def sources(self, project: Project) -> tuple[Source, ...]:
+    def sources(self, project: Project) -> tuple[ValueSource, ...]:
         """Where the setting gets its values."""
         found = sources(project, self.module, self.node)
         others = [sources(project, module, node) for module, node in self.rivals]
@@ -192,7 +192,9 @@ def _sides(test: ast.Compare) -> tuple[ast.expr, ...]:
     return (test.left, *test.comparators)
 
 
-def _note(project: Project, module: ModuleNames, found: dict[str, _Growing], given: Given, scenario: Scenario) -> None:
+def _note(
+    project: Project, module: ModuleNames, found: dict[str, _Growing], given: TestedText, scenario: Scenario
+) -> None:
     dtype = scenario.value
     if not isinstance(given.node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         return
@@ -211,7 +213,7 @@ def _note(project: Project, module: ModuleNames, found: dict[str, _Growing], giv
             (growing.fallen_back if _is_fallback(scenario) else growing.shared).add(value)
 
 
-def _values(given: Given) -> Iterator[Constant]:
+def _values(given: TestedText) -> Iterator[Constant]:
     """The literals that ``given`` says the setting has; of a truth value that it has not, the other one."""
     for value in given.values:
         if isinstance(value, bool):
@@ -220,10 +222,10 @@ def _values(given: Given) -> Iterator[Constant]:
             yield value
 
 
-Key: TypeAlias = tuple[ModuleNames, ast.expr]
+KnobKey: TypeAlias = tuple[ModuleNames, ast.expr]
 
 
-def _key(question: Trace[Key], module: ModuleNames, node: ast.expr) -> tuple[Key, ...] | None:
+def _key(question: Trace[KnobKey], module: ModuleNames, node: ast.expr) -> tuple[KnobKey, ...] | None:
     """``x`` of ``getattr(torch, x)``."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != "getattr":
         return None
@@ -233,11 +235,11 @@ def _key(question: Trace[Key], module: ModuleNames, node: ast.expr) -> tuple[Key
     return ((module, key),) if isinstance(key, ast.Name | ast.Attribute | ast.Subscript | ast.Call) else ()
 
 
-TORCH_KEYS: Domain[Key] = Domain(_key, lambda *_gap: ())
+TORCH_KEYS: Domain[KnobKey] = Domain(_key, lambda *_gap: ())
 """The names under which a dtype is looked up in torch, however it comes to the place that is asked about."""
 
 
-def beside_rivals(found: Iterable[Source], rivals: Sequence[tuple[Source, ...]]) -> Iterator[Source]:
+def beside_rivals(found: Iterable[ValueSource], rivals: Sequence[tuple[ValueSource, ...]]) -> Iterator[ValueSource]:
     """The sources of a switch, each with what it takes to switch it on where others may be on."""
     on = [source for sources in rivals for source in sources if source.value is True]
     is_known = all(rivals)
@@ -254,7 +256,7 @@ def beside_rivals(found: Iterable[Source], rivals: Sequence[tuple[Source, ...]])
             yield replace(source, respelling=_refused)
 
 
-def line_of(source: Source) -> tuple[str, int]:
+def line_of(source: ValueSource) -> tuple[str, int]:
     """The file and the row of the command line that a flag stands on, or is missing from."""
     config, entry = source.config, source.entry
     if config is None or entry is None or entry.call is None:
@@ -262,11 +264,11 @@ def line_of(source: Source) -> tuple[str, int]:
     return source.path, config.document.position(config.text.commands[entry.call].start)[0]
 
 
-def _is_bare(source: Source) -> bool:
+def _is_bare(source: ValueSource) -> bool:
     return source.kind == "flag" and source.entry is not None and not source.text
 
 
-def _exchanged(other: Source, flag: str, value: Constant) -> Edit:
+def _exchanged(other: ValueSource, flag: str, value: Constant) -> Edit:
     if value is not True or other.config is None or other.entry is None:
         raise EditRefused(f"{other.key} is on")
     return other.config.edit(ReplaceText(other.entry.key_start, other.entry.key_end, flag))

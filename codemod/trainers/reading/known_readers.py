@@ -25,7 +25,7 @@ from .program_files import VARIABLE, words_of_script
 from .recognition import is_file_named, runs_program
 from .run_members import Run
 from .runs import LAUNCHERS_OWN, UNNAMED, all_runs_of, runs_of, runs_with
-from .scopes import Scope, TextOrigin
+from .scopes import SettingScope, TextOrigin
 from .shown_lines import instructed_files
 
 PARSERS = ("HfArgumentParser", "TrlParser", "LightningCLI", "add_config_arguments", "add_argparse_args")
@@ -40,7 +40,7 @@ INSTRUCTIONS = (FileKind.SHELL, FileKind.ENV, FileKind.TEXT, FileKind.YAML)
 """Files that hold launch lines: scripts, read-mes, makefiles, workflows."""
 
 
-def reader_is_known(project: Project, scope: Scope) -> bool:
+def reader_is_known(project: Project, scope: SettingScope) -> bool:
     """Whether a run certainly reads ``scope``; code always is read where it runs."""
     if scope.kind in ("call", "mapping"):
         return True
@@ -63,7 +63,7 @@ def _is_loaded(project: Project, path: str) -> bool:
     return is_seen and (not is_only_composed(project, path) or may_be_composed(project, path))
 
 
-def is_left_to_others(project: Project, scope: Scope) -> bool:
+def is_left_to_others(project: Project, scope: SettingScope) -> bool:
     """Whether a program of the project is given a file, and none of its code is seen to use the trainer it looks like.
 
     What reads it there, a package of somebody or an engine of theirs, may take other words.
@@ -82,7 +82,7 @@ def _uses_trainer(project: Project, run: Run) -> bool:
     return made or any(_extends_parser(item) for item in modules) or any(item.scope.call for item in run.members)
 
 
-def looks_alike_only(project: Project, scope: Scope) -> bool:
+def looks_alike_only(project: Project, scope: SettingScope) -> bool:
     """Whether a file has marks that many programs share, nothing is seen to read it, and the project has its own.
 
     One beside another of its kind that something reads is for the same program.
@@ -117,13 +117,13 @@ def is_open(command: CommandLine) -> bool:
     return any(VARIABLE.fullmatch(word) for word in before[1:])
 
 
-def _names(run: Run, scope: Scope) -> bool:
+def _names(run: Run, scope: SettingScope) -> bool:
     """Whether a run that somebody starts brings the scope along."""
     started = run.command is not None or bool(run.modules)
     return started and any(member.scope is scope and member.link != UNNAMED for member in run.members)
 
 
-def _is_parsed(project: Project, scope: Scope) -> bool:
+def _is_parsed(project: Project, scope: SettingScope) -> bool:
     """Whether the program behind a command line defines the flags: a launcher, the framework's program, or a parser."""
     if scope.title in scope.framework.recognize.launchers:
         return True
@@ -144,7 +144,7 @@ def _extends_parser(module: ModuleNames) -> bool:
     return any((attribute_chain(base) or [""])[-1] in PARSERS for node in classes for base in node.bases)
 
 
-def code_reading(project: Project, scope: Scope) -> Iterator[ModuleNames]:
+def code_reading(project: Project, scope: SettingScope) -> Iterator[ModuleNames]:
     """The code of the runs that read a place, or that it is part of."""
     yield from modules_at(project, dict.fromkeys(path for run in runs_with(project, scope) for path in run.modules))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from ...formats.shell_variables import NAMED, variable_of
-from ...formats.text import CommandLine, Entry
+from ...formats.text import CommandLine, TextEntry
 from ...model import Edit, EditRefused, ReplaceText, Span
 from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules
@@ -19,7 +19,7 @@ from ...source.project import Project
 from ...torch.dtypes import Constant
 from .configs import ConfigFile, config_files, opened
 from .program_files import LAUNCHING, file_named, script_of
-from .source import Source, entry_source, literal_source
+from .source import ValueSource, entry_source, literal_source
 
 SOURCED = re.compile(r"^[ \t]*(?:source|\.)[ \t]+([^;&|#\n]+)", re.MULTILINE)
 """A statement of a shell script that reads another one, with what names it."""
@@ -32,7 +32,7 @@ _TRUTH = {word: holds for yes, no in PAIRS for word, holds in ((yes, True), (no,
 _OTHER = {word: other for yes, no in PAIRS for word, other in ((yes, no), (no, yes))}
 
 
-def flags_given(project: Project, option: Option) -> Iterator[Source]:
+def flags_given(project: Project, option: Option) -> Iterator[ValueSource]:
     """Every use of an option's flags on a command line that runs its program, or a file that has to do with it."""
     programs = programs_of(project, option.module)
     flags = (*option.flags, *option.negated)
@@ -46,7 +46,7 @@ def flags_given(project: Project, option: Option) -> Iterator[Source]:
                 yield from _given(project, config, entry, option)
 
 
-def lines_without(project: Project, option: Option) -> Iterator[Source]:
+def lines_without(project: Project, option: Option) -> Iterator[ValueSource]:
     """The launch lines of the program that leave a switch out, each with the value that it has then."""
     programs = programs_of(project, option.module)
     flags = (*option.flags, *option.negated)
@@ -62,9 +62,9 @@ def lines_without(project: Project, option: Option) -> Iterator[Source]:
                 yield _passed_on(project, config, number, option) or _absent(config, number, own, option)
 
 
-def flags_by_call(config: ConfigFile) -> dict[int | None, list[Entry]]:
+def flags_by_call(config: ConfigFile) -> dict[int | None, list[TextEntry]]:
     """The flags of a text by the number of the command line that gets them."""
-    found: dict[int | None, list[Entry]] = {}
+    found: dict[int | None, list[TextEntry]] = {}
     for entry in config.text.entries:
         for call in (entry.call, *entry.also) if entry.kind == "flag" else ():
             found.setdefault(call, []).append(entry)
@@ -93,7 +93,7 @@ def runs_one_of(project: Project, near: str, command: str, programs: set[str]) -
 # --- flags that are there ---------------------------------------------------------------------------------------------
 
 
-def _given(project: Project, config: ConfigFile, entry: Entry, option: Option) -> Iterator[Source]:
+def _given(project: Project, config: ConfigFile, entry: TextEntry, option: Option) -> Iterator[ValueSource]:
     """The flag's own value, or the assignments of the variable that stands there."""
     if option.switch is not None or entry.name in option.negated:
         yield _switch(config, entry, option)
@@ -118,7 +118,7 @@ def _given(project: Project, config: ConfigFile, entry: Entry, option: Option) -
         yield replace(source, calls=calls)
 
 
-def _assignments(project: Project, config: ConfigFile, name: str) -> Iterator[tuple[ConfigFile, Entry]]:
+def _assignments(project: Project, config: ConfigFile, name: str) -> Iterator[tuple[ConfigFile, TextEntry]]:
     """What gives a variable its value: in the script, else in those that it reads."""
     for holder in (config, *sourced_by(project, config)):
         found = [item for item in holder.text.entries if item.kind == "assignment" and item.name == name]
@@ -142,7 +142,7 @@ def sourced_by(project: Project, config: ConfigFile) -> Iterator[ConfigFile]:
         yield from opened(project, document) if document is not None and document is not config.document else ()
 
 
-def _as_option_reads(source: Source, option: Option) -> Source:
+def _as_option_reads(source: ValueSource, option: Option) -> ValueSource:
     """The source with a truth value where the option is one: ``--use_bf16 no``, kept in the words that it is given."""
     truth = truth_of(source.value) if option.is_truth else None
     if truth is None or source.config is None or source.entry is None or not source.text:
@@ -150,18 +150,18 @@ def _as_option_reads(source: Source, option: Option) -> Source:
     return replace(source, value=truth, respelling=partial(_word, source.config, source.entry))
 
 
-def _word(config: ConfigFile, entry: Entry, value: Constant) -> Edit:
+def _word(config: ConfigFile, entry: TextEntry, value: Constant) -> Edit:
     word = other_word(str(entry.value)) if isinstance(value, bool) and value != truth_of(entry.value) else None
     if word is None:
         raise EditRefused(f"{entry.raw} cannot become {value!r}")
     return config.edit(config.text.set(entry, word))
 
 
-def _switch(config: ConfigFile, entry: Entry, option: Option) -> Source:
+def _switch(config: ConfigFile, entry: TextEntry, option: Option) -> ValueSource:
     """A flag without a word of its own, whatever stands behind it."""
     value = option.is_on_with(entry.name)
     respelling: Callable[[Constant], Edit] = partial(_flipped, config, entry, option)
-    return Source(
+    return ValueSource(
         *("flag", config.document.path, config.span(entry), entry.name, value, ""),
         config=config,
         entry=entry,
@@ -171,7 +171,7 @@ def _switch(config: ConfigFile, entry: Entry, option: Option) -> Source:
     )
 
 
-def _flipped(config: ConfigFile, entry: Entry, option: Option, value: Constant) -> Edit:
+def _flipped(config: ConfigFile, entry: TextEntry, option: Option, value: Constant) -> Edit:
     """The flag that says the other thing; removed where there is none."""
     if not isinstance(value, bool) or value == option.is_on_with(entry.name):
         raise EditRefused(f"{entry.name} takes no value")
@@ -184,12 +184,12 @@ def _flipped(config: ConfigFile, entry: Entry, option: Option, value: Constant) 
 # --- flags that are left out ------------------------------------------------------------------------------------------
 
 
-def _names_one(command: CommandLine, entries: list[Entry], flags: tuple[str, ...]) -> bool:
+def _names_one(command: CommandLine, entries: list[TextEntry], flags: tuple[str, ...]) -> bool:
     named = {entry.name for entry in entries} | {word.partition("=")[0] for word in command.words}
     return not named.isdisjoint(flags)
 
 
-def _passed_on(project: Project, config: ConfigFile, number: int, option: Option) -> Source | None:
+def _passed_on(project: Project, config: ConfigFile, number: int, option: Option) -> ValueSource | None:
     """The switch in a variable that another script gives its value: ``source common.sh``, ``train.py $ARGS``."""
     variables = [match for word in config.text.commands[number].words if (match := NAMED.fullmatch(word))]
     for holder, entry in (item for match in variables for item in _assignments(project, config, match[1] or match[2])):
@@ -200,7 +200,7 @@ def _passed_on(project: Project, config: ConfigFile, number: int, option: Option
             place = (holder.document.path, holder.span(entry), flag)
             respelling: Callable[[Constant], Edit] = partial(_refused, holder.document.path)
             value = option.is_on_with(flag)
-            return Source("flag", *place, value, "", config=config, respelling=respelling, calls=(number,))
+            return ValueSource("flag", *place, value, "", config=config, respelling=respelling, calls=(number,))
     return None
 
 
@@ -208,11 +208,11 @@ def _refused(path: str, _: Constant) -> Edit:
     raise EditRefused(f"{path} holds it in a variable")
 
 
-def _absent(config: ConfigFile, number: int, entries: list[Entry], option: Option) -> Source:
+def _absent(config: ConfigFile, number: int, entries: list[TextEntry], option: Option) -> ValueSource:
     command = config.text.commands[number]
     row, column = config.document.position(command.start)
     span = Span(row, column, row, column + len(command.written[0]) if command.written else column)
-    return Source(
+    return ValueSource(
         *("flag", config.document.path, span, option.name, option.value_when_absent, ""),
         config=config,
         respelling=partial(_added, config, command, entries, option),
@@ -221,7 +221,7 @@ def _absent(config: ConfigFile, number: int, entries: list[Entry], option: Optio
     )
 
 
-def _added(config: ConfigFile, command: CommandLine, entries: list[Entry], option: Option, value: Constant) -> Edit:
+def _added(config: ConfigFile, command: CommandLine, entries: list[TextEntry], option: Option, value: Constant) -> Edit:
     """The flag behind the last one of the line, or behind the script where it has none."""
     flag = option.flag_for(value) if isinstance(value, bool) else ""
     if not flag:
@@ -236,7 +236,7 @@ def _added(config: ConfigFile, command: CommandLine, entries: list[Entry], optio
     return config.edit(ReplaceText(end, end, f" {flag}"))
 
 
-def python_values(project: Project, config: ConfigFile, name: str) -> Iterator[Source]:
+def python_values(project: Project, config: ConfigFile, name: str) -> Iterator[ValueSource]:
     """The literals of a variable of Python that a command line sees, if these are all that it gets.
 
     A shell's own cells (``%%bash``) see none.

@@ -15,7 +15,7 @@ from .opened_files import Started, left_to_file
 from .program_files import file_named
 from .region_switches import made_if, main_switch
 from .run_files import reads_python_file
-from .run_members import Member, Run
+from .run_members import Run, RunMember
 from .run_settings import strongest_switches
 from .scopes import CodeOrigin
 from .stated_words import text_of
@@ -87,7 +87,7 @@ def _guessed(project: Project) -> Mapping[tuple[str, Span], tuple[str, frozenset
     return found
 
 
-def passed_together(run: Run) -> Iterator[tuple[Member, Declaration]]:
+def passed_together(run: Run) -> Iterator[tuple[RunMember, Declaration]]:
     """``Trainer(**config["trainer"])``: the setting that decides is among what a call is passed unseen."""
     for member in run.members:
         scope = member.scope

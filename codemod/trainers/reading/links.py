@@ -18,7 +18,7 @@ from ...python.options import Option
 from ...python.paths import guards
 from ...python.scopes import Binding
 from ...python.trace import Domain, Trace, trace
-from ...python.trace_steps import Bound, Chosen, Defaulted, Filled, Gap, Passed, Step
+from ...python.trace_steps import Chosen, Defaulted, Filled, FromBinding, Passed, TraceGap, TraceStep
 from ...source.project import Project
 from ...torch.accelerators import asked_of_accelerators
 from ...torch.dtype_values import constants_of
@@ -32,7 +32,7 @@ from .named_classes import arguments_named
 from .opened_files import FILES
 from .picked_words import Pick, pick_of
 from .setting_reads import Read, entries_filling, entries_read, is_of_settings, read_of
-from .source import Source, SourceKind, literal_source, tested_source
+from .source import SourceKind, ValueSource, literal_source, tested_source
 from .word_pairs import pairs_given
 
 MAX_SHOWN = 3
@@ -46,8 +46,8 @@ HERE: SourceKind = ""
 
 
 def sources(
-    project: Project, module: ModuleNames, expression: ast.expr, domain: Domain[Source] | None = None
-) -> tuple[Source, ...]:
+    project: Project, module: ModuleNames, expression: ast.expr, domain: Domain[ValueSource] | None = None
+) -> tuple[ValueSource, ...]:
     """Every literal that ``expression`` of ``module`` can have its value from, by place; empty when none is known.
 
     Empty, too, where something else has a say beside it: see `joined_sources`.
@@ -56,7 +56,7 @@ def sources(
     return () if any(map(is_joined, found)) else found
 
 
-def joined_sources(project: Project, module: ModuleNames, expression: ast.expr) -> tuple[Source, ...]:
+def joined_sources(project: Project, module: ModuleNames, expression: ast.expr) -> tuple[ValueSource, ...]:
     """The same of what a trainer is passed: with the places whose word picks it (``args.precision == "fp16"``), and of
     ``a and b`` those of ``a``, with what ``b`` says to them."""
     pick = pick_of(project, module, expression)
@@ -64,22 +64,22 @@ def joined_sources(project: Project, module: ModuleNames, expression: ast.expr) 
     return picked or _found(project, module, expression, WORDS)
 
 
-def _found(project: Project, module: ModuleNames, expression: ast.expr, domain: Domain[Source]) -> tuple[Source, ...]:
-    found = {(item.path, item.span): item for item in reversed(trace(project, module, expression, domain))}
+def _found(project: Project, module: ModuleNames, node: ast.expr, by: Domain[ValueSource]) -> tuple[ValueSource, ...]:
+    found = {(item.path, item.span): item for item in reversed(trace(project, module, node, by))}
     return tuple(_of_kind(found[place], "constant", "") for place in sorted(found))
 
 
-def _picked(pick: Pick, found: Iterable[Source]) -> tuple[Source, ...]:
+def _picked(pick: Pick, found: Iterable[ValueSource]) -> tuple[ValueSource, ...]:
     """What the words at some places pick, if that is known of each."""
     picked = tuple(map(pick.as_picked, found))
     return picked if not any(isinstance(item.value, Unknown) for item in picked) else ()
 
 
-def _of_kind(source: Source, kind: SourceKind, key: str) -> Source:
+def _of_kind(source: ValueSource, kind: SourceKind, key: str) -> ValueSource:
     return source if source.kind and source.key else replace(source, kind=source.kind or kind, key=source.key or key)
 
 
-def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterable[Source] | None:
+def _leaf(question: Trace[ValueSource], module: ModuleNames, node: ast.expr) -> Iterable[ValueSource] | None:
     literal = literal_source(HERE, module, node, "") or member_source(question.project, HERE, module, node)
     if literal is not None:
         return (literal,)
@@ -101,7 +101,7 @@ def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Itera
     return _call(question, module, node) if isinstance(node, ast.Call) else None
 
 
-def _leaf_or_pick(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterable[Source] | None:
+def _leaf_or_pick(question: Trace[ValueSource], module: ModuleNames, node: ast.expr) -> Iterable[ValueSource] | None:
     pick = pick_of(question.project, module, node) if isinstance(node, ast.Compare) else None
     return _leaf(question, module, node) if pick is None else _picked(pick, question.of(pick.module, pick.node))
 
@@ -115,7 +115,7 @@ def _checked(node: ast.IfExp) -> ast.expr | None:
     return kept if ast.unparse(kept) == ast.unparse(test.left) else None
 
 
-def _of_machine(module: ModuleNames, node: ast.IfExp) -> Iterable[Source] | None:
+def _of_machine(module: ModuleNames, node: ast.IfExp) -> Iterable[ValueSource] | None:
     """A choice by a test of the machine is a value of its own, or none; by a device or a setting it is followed."""
     test = node.test
     if isinstance(test, ast.Call) and (module.qualified(test.func) in ASKS_FOR_DEVICE or read_of(module, test)):
@@ -133,7 +133,7 @@ def _asks_machine_alone(module: ModuleNames, test: ast.expr) -> bool:
     return called is not None and read_of(module, called) is None
 
 
-def _call(question: Trace[Source], module: ModuleNames, node: ast.Call) -> Iterable[Source]:
+def _call(question: Trace[ValueSource], module: ModuleNames, node: ast.Call) -> Iterable[ValueSource]:
     """``x.lower()``, ``str(x)``, ``getattr(args, "x", default)``, ``getattr(torch, x)``, ``config.get("x")``."""
     func, arguments = node.func, node.args
     name = last_name(func)
@@ -153,7 +153,7 @@ def _call(question: Trace[Source], module: ModuleNames, node: ast.Call) -> Itera
     return question.of(module, arguments[0]) if is_same else ()
 
 
-def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterator[Source]:
+def _setting(question: Trace[ValueSource], module: ModuleNames, node: ast.expr) -> Iterator[ValueSource]:
     """What an option or configuration key that is read here is given anywhere."""
     yield from _of_dictionary(question, module, node)
     read = read_of(module, node)
@@ -184,12 +184,12 @@ def _branch_of(option: Option) -> str:
     return " and ".join(_tests_around(option.module, node, option.name)) if node is not None else ""
 
 
-def _as_taken(option: Option, found: Iterable[Source]) -> Iterator[Source]:
+def _as_taken(option: Option, found: Iterable[ValueSource]) -> Iterator[ValueSource]:
     """The values of an option, each with its declaration."""
     return (replace(source, option=source.option or option) for source in found)
 
 
-def _of_dictionary(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterator[Source]:
+def _of_dictionary(question: Trace[ValueSource], module: ModuleNames, node: ast.expr) -> Iterator[ValueSource]:
     """What a dictionary that is written out, and never changed under this key, holds: ``options["dtype"]``."""
     is_get = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and bool(node.args)
     asked = node.slice if isinstance(node, ast.Subscript) else node.args[0] if is_get else None  # type: ignore[attr-defined]
@@ -204,11 +204,11 @@ def _of_dictionary(question: Trace[Source], module: ModuleNames, node: ast.expr)
             yield from as_overridden(question.project, owner, key, found) if is_of_globals(made) else found
 
 
-def _gap(question: Trace[Source], module: ModuleNames, node: ast.AST, why: Gap) -> Iterator[Source]:
+def _gap(question: Trace[ValueSource], module: ModuleNames, node: ast.AST, why: TraceGap) -> Iterator[ValueSource]:
     """Nothing; but click fills parameters from options, and configurations those of what they name by its path."""
     function = module.parents.get(module.parents.get(node, node)) if isinstance(node, ast.arg) else None
     if (
-        why in (Gap.CALLERS, Gap.MORE_CALLERS)
+        why in (TraceGap.CALLERS, TraceGap.MORE_CALLERS)
         and isinstance(node, ast.arg)
         and isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
     ):
@@ -221,7 +221,7 @@ def _gap(question: Trace[Source], module: ModuleNames, node: ast.AST, why: Gap) 
                     yield _of_kind(source, option.kind, option.name)
 
 
-def _parsed_from_files(project: Project, option: Option) -> Iterator[Source]:
+def _parsed_from_files(project: Project, option: Option) -> Iterator[ValueSource]:
     """jsonargparse fills the parameters of a function from the files that ``--config`` names."""
     if option.function is not None and not FILLS_FROM_FILES.isdisjoint(option.module.imported_packages):
         for source in entries_read(project, Read(option.module, (option.name,))):
@@ -229,8 +229,8 @@ def _parsed_from_files(project: Project, option: Option) -> Iterator[Source]:
                 yield source
 
 
-def _carried(question: Trace[Source], step: Step, found: Iterable[Source]) -> Iterable[Source]:
-    if isinstance(step, Bound):
+def _carried(question: Trace[ValueSource], step: TraceStep, found: Iterable[ValueSource]) -> Iterable[ValueSource]:
+    if isinstance(step, FromBinding):
         in_class = isinstance(step.binding.scope.node, ast.ClassDef)
         name = step.binding.name.removeprefix("self.")
         test = _picking(step)
@@ -258,7 +258,7 @@ def _carried(question: Trace[Source], step: Step, found: Iterable[Source]) -> It
     return found
 
 
-def _of_filling(project: Project, step: Filled) -> Iterator[Source]:
+def _of_filling(project: Project, step: Filled) -> Iterator[ValueSource]:
     """The entries of files that are loaded and passed as a whole: ``main(**OmegaConf.load(args.config))``."""
     site, function = step.site, step.parameter.scope.node
     for value in (item.value for item in site.call.keywords if item.arg is None):
@@ -278,7 +278,7 @@ def _is_filled(project: Project, step: Defaulted) -> bool:
     return is_filled or any(not isinstance(item.value, ast.Dict) for item in unpacked)
 
 
-def _picking(step: Bound) -> str:
+def _picking(step: FromBinding) -> str:
     """The test of the ``if`` in which a variable is given this value, or beside which it keeps it; empty for none.
 
     A test of the variable itself is no choice, but a default.
@@ -289,7 +289,7 @@ def _picking(step: Bound) -> str:
     return " and ".join(dict.fromkeys(tests)) if others else ""
 
 
-def _tests_of(step: Bound, binding: Binding) -> list[str]:
+def _tests_of(step: FromBinding, binding: Binding) -> list[str]:
     is_assigned = isinstance(binding.node, ast.stmt | ast.expr) and binding.kind == "assign"
     return _tests_around(step.module, binding.node, binding.name) if is_assigned else []
 
@@ -313,7 +313,7 @@ def _is_fallback(node: ast.IfExp) -> bool:
 
 MAX_PLACES = 400
 """Places that one setting has its value from: the configurations of a large project, each with its own."""
-LITERALS: Domain[Source] = Domain(
+LITERALS: Domain[ValueSource] = Domain(
     _leaf, _gap, _carried, _setting, follows_returns=False, every_default=True, most=MAX_PLACES
 )
 """A literal that a setting has its value from."""
@@ -329,7 +329,7 @@ def unfollowed_argument(project: Project, module: ModuleNames, expression: ast.e
     return next(iter(trace(project, module, expression, UNFOLLOWED)), None)
 
 
-def _passed_on(question: Trace[Place], step: Step, found: Iterable[Place]) -> Iterable[Place]:
+def _passed_on(question: Trace[Place], step: TraceStep, found: Iterable[Place]) -> Iterable[Place]:
     yield from found
     if isinstance(step, Passed):
         site = step.site

@@ -11,12 +11,12 @@ from ...python.names import ModuleNames, string_of
 from ...python.trace import Domain, Trace
 
 MAX_DEPTH = 12
-Written: TypeAlias = "tuple[ModuleNames, ast.Dict | ast.DictComp]"
+WrittenMapping: TypeAlias = "tuple[ModuleNames, ast.Dict | ast.DictComp]"
 """A dictionary that is written out, or of a module's variables, with its module."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Item:
+class MappingItem:
     """One value in a nest of dictionaries, with what holds it."""
 
     path: str
@@ -34,13 +34,13 @@ def is_mapping(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" and not node.args
 
 
-def items_of(node: ast.expr, prefix: str = "", depth: int = 0) -> Iterator[Item]:
+def items_of(node: ast.expr, prefix: str = "", depth: int = 0) -> Iterator[MappingItem]:
     """Every key below a dictionary (or a call's keyword arguments), outer ones first."""
     if depth > MAX_DEPTH or not isinstance(node, ast.Dict | ast.Call):
         return
     for name, value in _pairs(node):
         path = f"{prefix}{name}"
-        yield Item(path, value, node, name, _section(value))
+        yield MappingItem(path, value, node, name, _section(value))
         if is_mapping(value):
             yield from items_of(value, f"{path}.", depth + 1)
 
@@ -56,7 +56,7 @@ def _section(node: ast.expr) -> ast.Dict | ast.Call | None:
     return node if is_mapping(node) and isinstance(node, ast.Dict | ast.Call) else None
 
 
-def module_items(module: ModuleNames) -> Iterator[Item]:
+def module_items(module: ModuleNames) -> Iterator[MappingItem]:
     """A module's variables: ``fp16 = dict(...)``, ``train.amp.enabled = True``, ``a["b"] = 1``, ``a.update(b=1)``."""
     for statement in module.tree.body:
         target = value = None
@@ -69,12 +69,12 @@ def module_items(module: ModuleNames) -> Iterator[Item]:
         chain = _chain(target) if target is not None else None
         if chain and value is not None:
             path = ".".join(chain)
-            yield Item(path, value, statement, chain[-1], _section(value))
+            yield MappingItem(path, value, statement, chain[-1], _section(value))
             if is_mapping(value):
                 yield from items_of(value, f"{path}.")
 
 
-def _updated(statement: ast.Expr) -> Iterator[Item]:
+def _updated(statement: ast.Expr) -> Iterator[MappingItem]:
     """The keys that ``a.update(...)`` sets, given as keywords or as one dictionary."""
     call = statement.value
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "update":
@@ -83,7 +83,7 @@ def _updated(statement: ast.Expr) -> Iterator[Item]:
     given: ast.expr = call.args[0] if len(call.args) == 1 and not call.keywords else call
     if chain and isinstance(given, ast.Dict | ast.Call) and (given is call or is_mapping(given)):
         path = ".".join(chain)
-        yield Item(path, given, statement, chain[-1], given)
+        yield MappingItem(path, given, statement, chain[-1], given)
         yield from items_of(given, f"{path}.")
 
 
@@ -153,11 +153,13 @@ def _updates(call: ast.Call, key: str) -> bool:
     return given or any(item.arg in (key, None) for item in call.keywords)
 
 
-def _dictionary(_question: Trace[Written], module: ModuleNames, node: ast.expr) -> tuple[Written, ...] | None:
+def _dictionary(
+    _question: Trace[WrittenMapping], module: ModuleNames, node: ast.expr
+) -> tuple[WrittenMapping, ...] | None:
     if isinstance(node, ast.Dict) or (isinstance(node, ast.DictComp) and is_of_globals(node)):
         return ((module, node),)
     return None
 
 
-DICTIONARIES: Domain[Written] = Domain(_dictionary, lambda *_gap: ())
+DICTIONARIES: Domain[WrittenMapping] = Domain(_dictionary, lambda *_gap: ())
 """The dictionaries that an expression can be."""

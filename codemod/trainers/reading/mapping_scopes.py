@@ -14,16 +14,16 @@ from ...python.names import ModuleNames, attribute_chain, modules_at
 from ...source.project import Project
 from ..framework import Framework
 from .call_scopes import token_of_node
-from .mapping_items import Item, builds_on_others, is_mapping, items_of, module_items
+from .mapping_items import MappingItem, builds_on_others, is_mapping, items_of, module_items
 from .recognition import owner_of, stands_at, words_of_mark
-from .scopes import CodeOrigin, Scope, Setting, SettingKind
+from .scopes import CodeOrigin, Setting, SettingKind, SettingScope
 
 TRACKERS = ("wandb", "mlflow", "neptune", "comet_ml", "clearml", "swanlab", "aim", "trackio")
 """Libraries that keep the settings of a run and read none of them."""
 WORDS = ("bf16", "fp16", "bfloat16", "float16", "amp", "loss_scale", "precision")
 
 
-def mapping_scopes(project: Project) -> Iterator[Scope]:
+def mapping_scopes(project: Project) -> Iterator[SettingScope]:
     """A scope for every dictionary and every configuration module that a framework owns."""
     owners = project.once(_Owners, lambda: _Owners(project))
     for path in project.python_paths(owners.words) if owners.dictionaries or owners.modules else ():
@@ -42,7 +42,7 @@ class _Owners:
         self.may_hold = _filter(literal, variable)
 
 
-def _at(project: Project, path: str) -> tuple[Scope, ...]:
+def _at(project: Project, path: str) -> tuple[SettingScope, ...]:
     owners = project.once(_Owners, lambda: _Owners(project))
     module = next(modules_at(project, (path,)), None) if project.says(path, owners.may_hold) else None
     if module is None:
@@ -81,7 +81,7 @@ def _is_key(word: str, text: str) -> bool:
     return f'"{word}"' in text or f"'{word}'" in text or any(f"{before}{word}=" in text for before in "( \n,")
 
 
-def _dictionary_scopes(frameworks: Sequence[Framework], module: ModuleNames) -> Iterator[Scope]:
+def _dictionary_scopes(frameworks: Sequence[Framework], module: ModuleNames) -> Iterator[SettingScope]:
     owned: set[ast.AST] = set()
     for node in module.nodes:
         if not isinstance(node, ast.Dict | ast.Call) or not is_mapping(node):
@@ -120,7 +120,7 @@ def _is_inner(module: ModuleNames, node: ast.expr) -> bool:
     return isinstance(parent, ast.expr) and is_mapping(parent)
 
 
-def _module_scope(frameworks: Sequence[Framework], module: ModuleNames) -> Scope | None:
+def _module_scope(frameworks: Sequence[Framework], module: ModuleNames) -> SettingScope | None:
     """The module's variables as a mapping: ``fp16 = dict(loss_scale=512.)``, ``train.amp.enabled = True``."""
     items = list(module_items(module))
     framework = owner_of(frameworks, module.document.path, _marks(module, items)) if items else None
@@ -129,7 +129,7 @@ def _module_scope(frameworks: Sequence[Framework], module: ModuleNames) -> Scope
     return _scope(module, framework, items, Span(1, 1, 1, 1), builds_on_others(module), None)
 
 
-def _marks(module: ModuleNames, items: Sequence[Item]) -> dict[str, str | None]:
+def _marks(module: ModuleNames, items: Sequence[MappingItem]) -> dict[str, str | None]:
     return {item.path: _token(module, item.value)[0] for item in items}
 
 
@@ -147,11 +147,11 @@ def _token(module: ModuleNames, node: ast.expr) -> tuple[str | None, SettingKind
 def _scope(
     module: ModuleNames,
     framework: Framework,
-    items: Sequence[Item],
+    items: Sequence[MappingItem],
     span: Span,
     is_open: bool,
     node: ast.Dict | ast.Call | None,
-) -> Scope:
+) -> SettingScope:
     document = module.document
     settings = []
     for index, item in enumerate(items):
@@ -165,4 +165,4 @@ def _scope(
     if settings and node is None:
         span = settings[0].place.span
     origin = CodeOrigin(module, tuple(items), node)
-    return Scope(framework, document.path, "mapping", span, title, tuple(settings), is_open, origin)
+    return SettingScope(framework, document.path, "mapping", span, title, tuple(settings), is_open, origin)

@@ -10,11 +10,11 @@ from ...python.callers import heirs_of, own_init
 from ...python.names import ModuleNames
 from ...source.documents import FileKind
 from ...source.project import Project
-from .configs import ConfigFile, Entry, config_files
+from .configs import ConfigFile, TextEntry, config_files
 from .hydra_files import extended_by
 from .launch_flags import runs_one_of
 from .loaded_files import loaders_of
-from .source import Source, entry_source
+from .source import ValueSource, entry_source
 
 CLASS_KEYS = ("target", "_target_", "class_path")
 """Keys whose values name a class or a function by its dotted path."""
@@ -24,7 +24,7 @@ UNDER = ("params", "init_args", "kwargs")
 
 def arguments_named(
     project: Project, module: ModuleNames, function: ast.FunctionDef | ast.AsyncFunctionDef, parameter: str
-) -> Iterator[Source]:
+) -> Iterator[ValueSource]:
     """The entries of configurations that give a parameter of a class's ``__init__``, or of a function, its value."""
     scope = module.scope_of(function)
     owner = scope.node if isinstance(scope.node, ast.ClassDef) else None
@@ -43,7 +43,7 @@ def arguments_named(
         yield from _said_over(project, config.document.path, wanted)
 
 
-def _said_over(project: Project, path: str, wanted: Collection[tuple[str | int, ...]]) -> Iterator[Source]:
+def _said_over(project: Project, path: str, wanted: Collection[tuple[str | int, ...]]) -> Iterator[ValueSource]:
     """What launch lines of the programs that load a file say over such an entry: ``runner.amp=float16``.
 
     The folders of a file are what the names of its keys begin with.
@@ -58,9 +58,9 @@ def _said_over(project: Project, path: str, wanted: Collection[tuple[str | int, 
                 yield entry_source(config, entry)
 
 
-def _places(project: Project) -> Mapping[tuple[str, str], list[tuple[ConfigFile, Entry]]]:
+def _places(project: Project) -> Mapping[tuple[str, str], list[tuple[ConfigFile, TextEntry]]]:
     """By file and name where a class or function is named."""
-    found: dict[tuple[str, str], list[tuple[ConfigFile, Entry]]] = {}
+    found: dict[tuple[str, str], list[tuple[ConfigFile, TextEntry]]] = {}
     for config in config_files(project, CLASS_KEYS, (FileKind.YAML, FileKind.JSON)):
         for entry in config.text.entries if not config.is_shell and not config.is_data else ():
             if entry.key and entry.key[-1] in CLASS_KEYS and isinstance(entry.value, str) and "." in entry.value:

@@ -17,7 +17,7 @@ from ...python.identifiers import words_of
 from ...python.names import FunctionNode, ModuleNames, modules_at
 from ...python.options import Option
 from ...python.trace import Domain, Trace, trace
-from ...python.trace_steps import Gap
+from ...python.trace_steps import TraceGap
 from ...source.project import Project
 from .command_options import declared_options
 from .program_files import file_named, files_named, script_of, words_of_script
@@ -39,7 +39,7 @@ CALLED = frozenset(("config", "cfg", "conf"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Named:
+class NamedFile:
     """What says which file is loaded: an option of the command line, a name in the code, or no file at all."""
 
     option: Option | None = None
@@ -51,9 +51,9 @@ class Named:
         return f"the file given with {long}" if long else "the file on the command line"
 
 
-NOTHING = Named()
+NOTHING = NamedFile()
 """An empty mapping in place of a file."""
-ON_THE_LINE = Named(name=ARGUMENTS)
+ON_THE_LINE = NamedFile(name=ARGUMENTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _unknown_config(project: Project, started: Started) -> str:
     return ""
 
 
-def _is_own(project: Project, item: Named, started: Started) -> bool:
+def _is_own(project: Project, item: NamedFile, started: Started) -> bool:
     """Whether an option is one of the program that a run starts: others may name their files alike."""
     word = started.command.script if started.command is not None else started.path
     script = script_of(project, started.path, word)
@@ -98,7 +98,7 @@ def _is_own(project: Project, item: Named, started: Started) -> bool:
     return item.option is None or item.option.module in modules
 
 
-def _is_known(project: Project, item: Named, named: Sequence[Named], started: Started) -> bool:
+def _is_known(project: Project, item: NamedFile, named: Sequence[NamedFile], started: Started) -> bool:
     given = list(_given(item.option, started.command))
     if given:
         return any(files_named(project, started.path, word) for word in given)
@@ -132,9 +132,9 @@ def _given(option: Option | None, command: CommandLine | None) -> Iterable[str]:
 # --- what the code says -----------------------------------------------------------------------------------------------
 
 
-def _named_behind(project: Project, path: str) -> Mapping[Span, tuple[Named | None, ...]]:
+def _named_behind(project: Project, path: str) -> Mapping[Span, tuple[NamedFile | None, ...]]:
     """What names the file behind each default of a module, by the place of the default."""
-    found: dict[Span, tuple[Named | None, ...]] = {}
+    found: dict[Span, tuple[NamedFile | None, ...]] = {}
     for module in modules_at(project, [path]):
         for call in (call for name in READS for call in module.calls_by_name.get(name, ())):
             owner = _owner(call)
@@ -151,9 +151,9 @@ def _owner(call: ast.Call) -> ast.expr | None:
     return call.args[0] if len(call.args) == 3 else None
 
 
-def _leaf(question: Trace[Named | None], module: ModuleNames, node: ast.expr) -> Iterable[Named | None] | None:
+def _leaf(question: Trace[NamedFile | None], module: ModuleNames, node: ast.expr) -> Iterable[NamedFile | None] | None:
     if isinstance(node, ast.Constant):
-        return (Named(name=node.value),) if isinstance(node.value, str) else ()
+        return (NamedFile(name=node.value),) if isinstance(node.value, str) else ()
     if isinstance(node, ast.Dict):
         return (NOTHING,) if not node.keys else (None,)
     if isinstance(node, ast.BoolOp):  # ``yaml.safe_load(file) or {}``
@@ -166,7 +166,9 @@ def _leaf(question: Trace[Named | None], module: ModuleNames, node: ast.expr) ->
     return _called(question, module, node) if isinstance(node, ast.Call) else None
 
 
-def _called(question: Trace[Named | None], module: ModuleNames, node: ast.Call) -> Iterable[Named | None] | None:
+def _called(
+    question: Trace[NamedFile | None], module: ModuleNames, node: ast.Call
+) -> Iterable[NamedFile | None] | None:
     if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
         return question.of(module, node.func.value)
     qualified = module.qualified(node.func) or ast.unparse(node.func)
@@ -175,22 +177,24 @@ def _called(question: Trace[Named | None], module: ModuleNames, node: ast.Call) 
     return question.of(module, given[0]) if is_opening and given else None
 
 
-def _gap(question: Trace[Named | None], module: ModuleNames, node: ast.AST, why: Gap) -> Iterable[Named | None]:
+def _gap(
+    question: Trace[NamedFile | None], module: ModuleNames, node: ast.AST, why: TraceGap
+) -> Iterable[NamedFile | None]:
     if isinstance(node, ast.withitem):
         return question.of(module, node.context_expr)
     function = module.parents.get(module.parents.get(node, node)) if isinstance(node, ast.arg) else None
     if isinstance(node, ast.arg) and isinstance(function, FunctionNode):
         options = declared_options(question.project, module, node.arg, function)
-        return [Named(option) for option in options] or [None]
+        return [NamedFile(option) for option in options] or [None]
     return (None,)
 
 
-def _setting(question: Trace[Named | None], module: ModuleNames, node: ast.Attribute) -> Iterable[Named | None]:
+def _setting(question: Trace[NamedFile | None], module: ModuleNames, node: ast.Attribute) -> Iterable[NamedFile | None]:
     """``args.config``; of ``cfg.train`` what ``cfg`` is."""
     listed = declared_options(question.project, module, node.attr)
     options = [option for option in listed if option.kind == "option" and option.switch is None]
-    return [Named(option) for option in options] or question.of(module, node.value)
+    return [NamedFile(option) for option in options] or question.of(module, node.value)
 
 
-FILES: Domain[Named | None] = Domain(_leaf, _gap, setting=_setting)
+FILES: Domain[NamedFile | None] = Domain(_leaf, _gap, setting=_setting)
 """What names the file that settings were loaded from; None: it is not followed."""

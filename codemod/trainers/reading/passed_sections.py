@@ -17,15 +17,15 @@ from ...python.names import ModuleNames, attribute_chain
 from ...python.options import Option
 from ...python.trace import Domain, Trace, trace
 from ...source.project import Project
-from ..framework import Key
+from ..framework import FrameworkKey
 from .command_options import declared_options
-from .configs import ConfigFile, Entry, config_files
+from .configs import ConfigFile, TextEntry, config_files
 from .loaded_files import is_only_composed
-from .mapping_items import Item
+from .mapping_items import MappingItem
 from .program_files import command_lines, script_of
 from .programs_started import modules_of
 from .recognition import stands_at
-from .scopes import FALSE, CodeOrigin, Scope, Setting, TextOrigin
+from .scopes import FALSE, CodeOrigin, Setting, SettingScope, TextOrigin
 from .setting_reads import MAPPINGS, Read, is_loaded_for, is_of_settings, is_packaged, read_of
 from .text_scopes import scope_of, setting_of, tree_scope
 
@@ -38,7 +38,9 @@ OF_ARGPARSE = "from_argparse_args"
 """How Lightning 1.x makes a Trainer of what argparse gives."""
 
 
-def passed_sections(project: Project, calls: Iterable[Scope], known: Iterable[Scope]) -> Iterator[Scope]:
+def passed_sections(
+    project: Project, calls: Iterable[SettingScope], known: Iterable[SettingScope]
+) -> Iterator[SettingScope]:
     """A scope for each section that one of the ``calls`` is passed and that is no part of the ``known`` scopes."""
     taken = {place for scope in known for place in _places(scope)}
     for call in calls:
@@ -51,7 +53,7 @@ def passed_sections(project: Project, calls: Iterable[Scope], known: Iterable[Sc
                     yield section
 
 
-def with_objects(project: Project, call: Scope) -> Scope:
+def with_objects(project: Project, call: SettingScope) -> SettingScope:
     """A call with what it is passed of an object's attributes, ``**vars(args)``: the settings that are declared."""
     origin = call.origin
     if call.call is None or not isinstance(origin, CodeOrigin):
@@ -67,7 +69,7 @@ def with_objects(project: Project, call: Scope) -> Scope:
                 if known and len(known) == len(options) and _may_hold(project, origin.module, node):
                     place = origin.module.place(owner, f"{name} is among {ast.unparse(owner)}")
                     settings.append(Setting(key, None, "unknown", place, name, len(items)))
-                    items.append(Item(name, node, call.call, name))
+                    items.append(MappingItem(name, node, call.call, name))
                     given.add(name)
     changed = replace(origin, items=tuple(items))
     return replace(call, settings=tuple(settings), origin=changed) if len(items) > len(origin.items) else call
@@ -116,12 +118,12 @@ def _may_hold(project: Project, module: ModuleNames, node: ast.Attribute) -> boo
     return read is not None and not read.of_environment and is_of_settings(project, read)
 
 
-def _places(scope: Scope) -> Iterator[tuple[ConfigFile, int]]:
+def _places(scope: SettingScope) -> Iterator[tuple[ConfigFile, int]]:
     if isinstance(scope.origin, TextOrigin):
         yield from ((scope.origin.config, setting.index) for setting in scope.settings)
 
 
-def _reads(project: Project, call: Scope) -> Iterator[Read]:
+def _reads(project: Project, call: SettingScope) -> Iterator[Read]:
     """What is passed to a call by ``**``, as far as it is read from settings."""
     if call.call is None or not isinstance(call.origin, CodeOrigin):
         return
@@ -145,7 +147,7 @@ READS: Domain[Read] = Domain(_read, lambda *_gap: (), follows_returns=False)
 """The settings that an expression is read from as a whole."""
 
 
-def _sections(project: Project, call: Scope, read: Read) -> Iterator[Scope]:
+def _sections(project: Project, call: SettingScope, read: Read) -> Iterator[SettingScope]:
     words = [name for key in call.framework.keys if key.means for name in key.arguments]
     for config in config_files(project, words, MAPPINGS):
         path = config.document.path
@@ -158,7 +160,9 @@ def _sections(project: Project, call: Scope, read: Read) -> Iterator[Scope]:
             yield replace(found, is_open=_is_passed_more(call))
 
 
-def _overrides(project: Project, call: Scope, read: Read, sections: Sequence[Scope]) -> Iterator[Scope]:
+def _overrides(
+    project: Project, call: SettingScope, read: Read, sections: Sequence[SettingScope]
+) -> Iterator[SettingScope]:
     """What launch lines set in such a section: ``python train.py trainer.fp16=true``.
 
     What is on in a file counts beside it, unless the line says all of that again.
@@ -179,11 +183,11 @@ def _overrides(project: Project, call: Scope, read: Read, sections: Sequence[Sco
         yield replace(found, command=command)
 
 
-def _is_named(entry: Entry, key: Key) -> bool:
+def _is_named(entry: TextEntry, key: FrameworkKey) -> bool:
     return any(stands_at(entry.name.rpartition(".")[2], place) for place in key.places)
 
 
-def _within(project: Project, config: ConfigFile, read: Read) -> Iterator[Entry | None]:
+def _within(project: Project, config: ConfigFile, read: Read) -> Iterator[TextEntry | None]:
     """The sections of a file that end the path; None for a file of a Hydra group, whose folder says the path."""
     path = config.document.path
     folders = tuple(path.split("/")[:-1])
@@ -194,11 +198,11 @@ def _within(project: Project, config: ConfigFile, read: Read) -> Iterator[Entry 
             yield entry
 
 
-def _is_passed_more(call: Scope) -> bool:
+def _is_passed_more(call: SettingScope) -> bool:
     """Whether a call is passed settings beside a section, or may be."""
     unpacked = [item for item in call.call.keywords if item.arg is None] if call.call is not None else []
     return bool(call.settings) or len(unpacked) > 1
 
 
-def _is_beside(item: Entry, section: Entry | None) -> bool:
+def _is_beside(item: TextEntry, section: TextEntry | None) -> bool:
     return section is None or item.document == section.document

@@ -14,10 +14,10 @@ from ...python.paths import guards
 from ...python.precision_words import SWITCHING
 from ...source.project import Project
 from .links import joined_sources
-from .scopes import CodeOrigin, Scope
+from .scopes import CodeOrigin, SettingScope
 
 
-def is_picked_by_word(project: Project, scope: Scope) -> bool:
+def is_picked_by_word(project: Project, scope: SettingScope) -> bool:
     """Whether a call, or what it is passed, stands behind a comparison with a string that names a precision.
 
     What a word picks for an argument can be followed from there.

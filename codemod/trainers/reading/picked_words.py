@@ -17,8 +17,8 @@ from ...python.precision_words import CHOOSING
 from ...source.facts import memo
 from ...source.project import Project
 from ...torch.dtype_values import scenarios_of
-from ...torch.dtypes import FP32, UNKNOWN, Constant, Dtype, Given, Scenario, Unknown, as_dtype
-from .source import NUMBERS, Source
+from ...torch.dtypes import FP32, UNKNOWN, Constant, Dtype, Scenario, TestedText, Unknown, as_dtype
+from .source import NUMBERS, ValueSource
 
 FULL = ("no", "none", "off", "32", "32-true")
 """Other words for float32."""
@@ -60,19 +60,19 @@ class Pick:
         known = (word for item in self.scenarios for given in item.given for word in given.values)
         return tuple(dict.fromkeys(word for word in known if isinstance(word, str)))
 
-    def as_picked(self, source: Source) -> Source:
+    def as_picked(self, source: ValueSource) -> ValueSource:
         """A place that gives the setting a word, as one that gives what the word picks."""
         picked, respelling = self.value(source.value), partial(self._respelled, source)
         offered = tuple(dict.fromkeys(self.value(word) for word in self._words_for(source)))
         source = replace(source, option=None, word=str(source.value), offered=offered)
         return replace(source, value=picked, respelling=respelling)
 
-    def _words_for(self, source: Source) -> tuple[str, ...]:
+    def _words_for(self, source: ValueSource) -> tuple[str, ...]:
         more = [*sorted(source.option.words)] if source.option is not None else []
         more += [word for word in source.offered if isinstance(word, str)]  # the members of an enumeration
         return tuple(dict.fromkeys((*self.words, *more)))
 
-    def _respelled(self, source: Source, value: Constant) -> Edit:
+    def _respelled(self, source: ValueSource, value: Constant) -> Edit:
         known = [word for word in self._words_for(source) if self.value(word) == value]
         if value is False or as_dtype(value) == FP32 or value in FULL:
             known = [word for word in known if is_full(word)]
@@ -97,11 +97,11 @@ def is_full(word: str) -> bool:
     return as_dtype(word) == FP32 or word.lower() in FULL
 
 
-def _holds(given: Given, word: Constant) -> bool:
+def _holds(given: TestedText, word: Constant) -> bool:
     return _tests(given, word) is given.equal
 
 
-def _tests(given: Given, word: Constant) -> bool:
+def _tests(given: TestedText, word: Constant) -> bool:
     """Whether a test names a word, or the dtype that it names: ``Precision.FP16``."""
     return word in given.values or (isinstance(word, str) and as_dtype(word) in given.values)
 

@@ -20,7 +20,7 @@ from ...source.project import Project
 from ...torch.dtype_values import constants_of
 from ...torch.machine_tests import asks_machine
 from ..framework import FAMILIES
-from .scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, Setting, token_of_constant
+from .scopes import FALSE, NULL, TRUE, CodeOrigin, Setting, SettingScope, token_of_constant
 
 MAX_CHOICES = 16
 """Choices of values that are read: a place has one or two leading settings, of a few values each."""
@@ -43,7 +43,7 @@ FAMILY = {"bf16": Compute.BF16, "fp16": Compute.FP16, "fp32": Compute.FP32}
 class Precision:
     """What one place asks of a trainer, and the setting that decides."""
 
-    scope: Scope
+    scope: SettingScope
     regimes: frozenset[str]
     """Every regime that it can ask for, as far as that is known."""
     compute: Compute
@@ -85,7 +85,7 @@ class Precision:
 
 
 @memo
-def precision_of(project: Project, scope: Scope) -> Precision:
+def precision_of(project: Project, scope: SettingScope) -> Precision:
     leading = [setting for setting in scope.effective() if setting.key.means]
     values = [tokens_of(project, scope, setting) for setting in leading]
     found: dict[str, Setting | None] = {}
@@ -106,7 +106,7 @@ def precision_of(project: Project, scope: Scope) -> Precision:
     return Precision(scope, frozenset(found), compute, next(iter(found.values()), None))
 
 
-def tokens_of(project: Project, scope: Scope, setting: Setting) -> list[str | None]:
+def tokens_of(project: Project, scope: SettingScope, setting: Setting) -> list[str | None]:
     """Every value that a setting can have, as conditions write it; None among them for one that is not known."""
     argument = scope.argument(setting)
     if setting.value is not None or setting.kind == "section" or argument is None:
@@ -114,7 +114,7 @@ def tokens_of(project: Project, scope: Scope, setting: Setting) -> list[str | No
     return sorted({token_of_constant(value) for value in constants_of(project, *argument)}, key=str)
 
 
-def _without_any(scope: Scope) -> dict[str, Setting | None]:
+def _without_any(scope: SettingScope) -> dict[str, Setting | None]:
     """float32, where every leading key is off: given as such, or left out where that means off."""
     keys = [key for key in scope.framework.keys if key.means and key.arguments]
     values = [setting.value if (setting := scope.last(key.name)) is not None else key.default for key in keys]
@@ -122,7 +122,7 @@ def _without_any(scope: Scope) -> dict[str, Setting | None]:
     return {"fp32": None} if is_off else {}
 
 
-def _is_sure_default(project: Project, scope: Scope, asked: dict[str, Setting | None]) -> bool:
+def _is_sure_default(project: Project, scope: SettingScope, asked: dict[str, Setting | None]) -> bool:
     """Whether what is asked for is not the default of a release that the pins may leave out."""
     since, framework = scope.framework.default_since, scope.framework
     if not since or any(setting is not None for setting in asked.values()):
@@ -131,7 +131,7 @@ def _is_sure_default(project: Project, scope: Scope, asked: dict[str, Setting | 
     return versions is not None and not versions.may_be_below(since)
 
 
-def _is_by_machine(project: Project, scope: Scope, setting: Setting) -> bool:
+def _is_by_machine(project: Project, scope: SettingScope, setting: Setting) -> bool:
     """``bf16=torch.cuda.is_bf16_supported()``: a switch for bfloat16 that is on where the machine has it."""
     argument = scope.argument(setting)
     if setting.value is not None or argument is None or FAMILIES.get(setting.key.meaning(TRUE) or "") != "bf16":

@@ -64,7 +64,7 @@ def stands_at(path: str, pattern: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class KeyMarks:
     """The keys of a text (dotted path or flag) with their values, found by the words of a glob."""
 
     values: Mapping[str, str | None]
@@ -107,7 +107,7 @@ def plain_flag(flag: str) -> str:
     return flag.lstrip("-").replace("-", "_")
 
 
-def points(framework: Framework, path: str, marks: Marks) -> int:
+def points(framework: Framework, path: str, marks: KeyMarks) -> int:
     """How sure it is that ``framework`` reads a text at ``path`` with these keys."""
     known = framework.recognize
     if any(_is_marked(mark, marks) for mark in known.unless):
@@ -125,7 +125,7 @@ def is_file_named(path: str, pattern: str) -> bool:
     )
 
 
-def _is_marked(mark: str, marks: Marks) -> bool:
+def _is_marked(mark: str, marks: KeyMarks) -> bool:
     """``a.b`` stands there; ``a.b: glob`` stands there with such a value; ``a + b``: both."""
     return all(marks.hold(pattern, wanted) for pattern, wanted in _parts_of(mark))
 
@@ -157,7 +157,7 @@ def words_of_mark(mark: str) -> tuple[str, ...]:
 
 def owner_of(frameworks: Iterable[Framework], path: str, values: Mapping[str, str | None]) -> Framework | None:
     """The framework that most surely reads a text with these keys; None where none is sure enough."""
-    marks = Marks(values)
+    marks = KeyMarks(values)
     best: Framework | None = None
     most = (False, ENOUGH - 1)
     for framework in frameworks:

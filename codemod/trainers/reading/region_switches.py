@@ -13,7 +13,7 @@ from ...python.callers import callers_of
 from ...python.names import FunctionNode, ModuleNames
 from ...python.paths import guards
 from ...python.trace import Domain, Trace, trace
-from ...python.trace_steps import Bound, Step
+from ...python.trace_steps import FromBinding, TraceStep
 from ...source.project import Project
 from ...torch.autocast import Autocast, autocasts, dtype_scenarios
 from ...torch.dtype_values import constants_of
@@ -237,10 +237,10 @@ def _arms(node: ast.IfExp) -> tuple[object, object]:
     return getattr(node.body, "value", None), getattr(node.orelse, "value", None)
 
 
-Test: TypeAlias = "tuple[ModuleNames, ast.Compare] | None"
+SwitchTest: TypeAlias = "tuple[ModuleNames, ast.Compare] | None"
 
 
-def _tests(question: Trace[Test], module: ModuleNames, node: ast.expr) -> Iterable[Test] | None:
+def _tests(question: Trace[SwitchTest], module: ModuleNames, node: ast.expr) -> Iterable[SwitchTest] | None:
     if isinstance(node, ast.Compare):
         if len(node.ops) != 1 or not isinstance(node.ops[0], ast.IsNot) or not _is_nothing(node.comparators[0]):
             return ((module, node),)
@@ -252,20 +252,20 @@ def _tests(question: Trace[Test], module: ModuleNames, node: ast.expr) -> Iterab
     return () if _is_nothing(node) else None
 
 
-def _all_of(question: Trace[Test], module: ModuleNames, parts: Sequence[ast.expr]) -> list[Test]:
+def _all_of(question: Trace[SwitchTest], module: ModuleNames, parts: Sequence[ast.expr]) -> list[SwitchTest]:
     """The tests of what all has to hold; nobody has to know the rest of it."""
     return [found for part in parts for found in question.of(module, part) if found is not None] or [None]
 
 
-def _made(_question: Trace[Made], module: ModuleNames, node: ast.expr) -> Iterable[Made] | None:
+def _made(_question: Trace[MadeRegion], module: ModuleNames, node: ast.expr) -> Iterable[MadeRegion] | None:
     if isinstance(node, ast.IfExp) and _is_nothing(node.orelse):
         return ((module, node.test),)
     return () if _is_nothing(node) else None
 
 
-def _made_under(question: Trace[Made], step: Step, found: Iterable[Made]) -> Iterable[Made]:
+def _made_under(question: Trace[MadeRegion], step: TraceStep, found: Iterable[MadeRegion]) -> Iterable[MadeRegion]:
     """``if amp: scaler = GradScaler()`` beside ``scaler = None``: the test under which the object is made."""
-    if not isinstance(step, Bound) or step.binding.value is None or len(step.rivals) != 2:
+    if not isinstance(step, FromBinding) or step.binding.value is None or len(step.rivals) != 2:
         return found
     values = [item.value for item in step.rivals if item is not step.binding]
     tests = guards(step.module, step.binding.node)
@@ -279,30 +279,30 @@ def _is_nothing(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value in (None, False)
 
 
-TESTS: Domain[Test] = Domain(_tests, lambda *_gap: (None,), setting=lambda *_setting: (None,))
+TESTS: Domain[SwitchTest] = Domain(_tests, lambda *_gap: (None,), setting=lambda *_setting: (None,))
 """The comparisons that all have to hold for an expression to be true; None where something else decides."""
 
-Made: TypeAlias = "tuple[ModuleNames, ast.expr] | None"
-MADE: Domain[Made] = Domain(_made, lambda *_gap: (None,), _made_under, setting=lambda *_setting: (None,))
+MadeRegion: TypeAlias = "tuple[ModuleNames, ast.expr] | None"
+MADE: Domain[MadeRegion] = Domain(_made, lambda *_gap: (None,), _made_under, setting=lambda *_setting: (None,))
 """The tests with which an object is made in place of None; None where something else decides."""
 
-Pick: TypeAlias = "tuple[object, ModuleNames | None, ast.expr | None] | None"
+RegionPick: TypeAlias = "tuple[object, ModuleNames | None, ast.expr | None] | None"
 
 
-def _picks(_question: Trace[Pick], module: ModuleNames, node: ast.expr) -> Iterable[Pick] | None:
+def _picks(_question: Trace[RegionPick], module: ModuleNames, node: ast.expr) -> Iterable[RegionPick] | None:
     if isinstance(node, ast.IfExp) and isinstance(node.body, ast.Constant) and isinstance(node.orelse, ast.Constant):
         return (node.body.value, module, node.test), (node.orelse.value, None, None)
     return ((node.value, None, None),) if isinstance(node, ast.Constant) else None
 
 
-def _picked_under(_question: Trace[Pick], step: Step, found: Iterable[Pick]) -> Iterable[Pick]:
+def _picked_under(_question: Trace[RegionPick], step: TraceStep, found: Iterable[RegionPick]) -> Iterable[RegionPick]:
     """``if args.native_amp: backend = "native"``: the innermost test that holds there."""
-    tests = guards(step.module, step.binding.node) if isinstance(step, Bound) else ()
+    tests = guards(step.module, step.binding.node) if isinstance(step, FromBinding) else ()
     test = next((item.test for item in reversed(tests) if item.holds), None)
-    if test is None or not isinstance(step, Bound):
+    if test is None or not isinstance(step, FromBinding):
         return found
     return tuple((item[0], step.module, test) if item is not None and item[2] is None else item for item in found)
 
 
-PICKS: Domain[Pick] = Domain(_picks, lambda *_gap: (None,), _picked_under, setting=lambda *_setting: (None,))
+PICKS: Domain[RegionPick] = Domain(_picks, lambda *_gap: (None,), _picked_under, setting=lambda *_setting: (None,))
 """The values that a variable can have, each with the test that picks it; None for what is not written down."""

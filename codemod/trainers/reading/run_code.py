@@ -12,7 +12,7 @@ from ...python.names import modules_at, root_name
 from ...python.reach import MAX_PARTS, reached
 from ...source.project import Project
 from ..parsers.programs import is_main_guard
-from .scopes import CodeOrigin, Scope
+from .scopes import CodeOrigin, SettingScope
 
 
 def is_of_script_only(project: Project, script: str, path: str, row: int) -> bool:
@@ -52,7 +52,7 @@ def _rows_of_scripts(project: Project, path: str) -> list[tuple[int, int]]:
     return [(span.row, span.end_row) for span in spans]
 
 
-def is_switched_off(project: Project, scope: Scope) -> bool:
+def is_switched_off(project: Project, scope: SettingScope) -> bool:
     """Whether a dictionary is built where no run comes: ``if args.deepspeed: write_config()``, and nothing sets it."""
     origin = scope.origin if scope.kind == "mapping" else None
     if not isinstance(origin, CodeOrigin) or origin.node is None:

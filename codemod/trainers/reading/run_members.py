@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ...formats.text import CommandLine
 from ...model import Place
 from ..framework import FAMILIES
-from .handed import Handed
-from .scopes import Scope
+from .handed import HandedSetting
+from .scopes import SettingScope
 
 SCRIPT = 6
 """The rank of calls and dictionaries of the script."""
@@ -18,10 +18,10 @@ DEFAULTS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Member:
+class RunMember:
     """One scope of a run."""
 
-    scope: Scope
+    scope: SettingScope
     rank: int
     """6 call or dictionary in the script · 5 its flags · 4 its configuration file · 3 launcher's flags · 2 environment
     · 1 launcher's file."""
@@ -29,7 +29,7 @@ class Member:
     """How it belongs to the run, in words."""
     depth: int = 0
     """Of files that build on each other: how many say more than this one."""
-    handed: tuple[Handed, ...] = ()
+    handed: tuple[HandedSetting, ...] = ()
     """For calls: the places that its settings have their values from, in this run."""
     is_picked: bool = False
     """Whether it is one of the branches between which a word for a precision chooses: it decides nothing itself."""
@@ -71,9 +71,9 @@ class Member:
         return (asked.pop() or "" if len(asked) == 1 else "fp32") if decided and len(asked) < 2 else ""
 
     @property
-    def effective_handed(self) -> tuple[Handed, ...]:
+    def effective_handed(self) -> tuple[HandedSetting, ...]:
         """Of several places for one setting those that count: flags, then files, then defaults."""
-        best: dict[str, list[Handed]] = {}
+        best: dict[str, list[HandedSetting]] = {}
         for item in sorted(self.handed, key=lambda item: item.source.strength):
             listed = best.setdefault(item.setting.name, [])
             if not listed or listed[0].source.strength == item.source.strength:
@@ -87,7 +87,7 @@ class Run:
 
     title: str
     place: Place
-    members: tuple[Member, ...]
+    members: tuple[RunMember, ...]
     """The strongest first."""
     command: CommandLine | None
     """What starts it; None for a script or a file that no command line names."""
@@ -97,7 +97,7 @@ class Run:
     """Those whose classes a configuration names by their path, and what they import."""
 
     @property
-    def winner(self) -> Member | None:
+    def winner(self) -> RunMember | None:
         """The member whose regime counts; None when none states one."""
         stating = [member for member in self.members if member.regime is not None]
         offered = self.offered
@@ -106,7 +106,7 @@ class Run:
         return None if any(member.is_open for member in others) else found
 
     @property
-    def offered(self) -> tuple[Member, ...]:
+    def offered(self) -> tuple[RunMember, ...]:
         """Calls of one framework with different precisions: code that has both to choose from decides neither."""
         calls = [member for member in self.members if member.rank == SCRIPT and member.regime is not None]
         asked: dict[str, set[str]] = {}
@@ -114,11 +114,11 @@ class Run:
             asked.setdefault(member.scope.framework.title, set()).add(FAMILIES[member.regime or ""])
         return tuple(member for member in calls if len(asked[member.scope.framework.title] - {"fp32"}) > 1)
 
-    def counts(self, member: Member) -> bool:
+    def counts(self, member: RunMember) -> bool:
         """Whether a member is no branch beside others."""
         return not member.is_picked and member not in self.offered
 
-    def says_over(self, scope: Scope, names: Iterable[str]) -> bool:
+    def says_over(self, scope: SettingScope, names: Iterable[str]) -> bool:
         """Whether files that build on this one say all of these settings over it, or switch mixed precision off."""
         depth = next((member.depth for member in self.members if member.scope is scope), 0)
         nearer = (item for item in self.members if item.depth < depth and item.scope.framework is scope.framework)
@@ -126,16 +126,16 @@ class Run:
         off = any(item.key.meaning(item.value) == "fp32" for item in settings if item.key.means and item.value)
         return off or {item.name for item in settings}.issuperset(names)
 
-    def overridden(self) -> Iterator[tuple[Member, Member]]:
+    def overridden(self) -> Iterator[tuple[RunMember, RunMember]]:
         """Members that ask for another precision than a stronger one, no defaults: (the weaker, the one that wins)."""
         pairs = ((member, winner) for member, winner in self._weaker() if member.rank != winner.rank)
         return ((member, winner) for member, winner in pairs if member.depth < DEFAULTS)
 
-    def superseded(self) -> Iterator[tuple[Member, Member]]:
+    def superseded(self) -> Iterator[tuple[RunMember, RunMember]]:
         """The same, and files that the winner builds on, which say something else on purpose."""
         return ((member, winner) for member, winner in self._weaker() if _order(member) != _order(winner))
 
-    def _weaker(self) -> Iterator[tuple[Member, Member]]:
+    def _weaker(self) -> Iterator[tuple[RunMember, RunMember]]:
         winner = self.winner
         offered = self.offered
         for member in self.members if winner is not None and winner not in offered else ():
@@ -146,5 +146,5 @@ class Run:
                 yield member, winner
 
 
-def _order(member: Member) -> tuple[int, int]:
+def _order(member: RunMember) -> tuple[int, int]:
     return member.rank, member.depth

@@ -18,7 +18,7 @@ from .loaded_files import serves_inference
 from .programs_started import is_program, uses_step_of
 from .run_members import Run
 from .run_settings import OF_WEIGHTS, files_that_switch_on, off_by, regime_of_settings
-from .scopes import Scope, TextOrigin
+from .scopes import SettingScope, TextOrigin
 from .stated_casts import ASIDE, PARTS
 
 IDLE = (None, "false", "null", "no", "auto")
@@ -179,7 +179,7 @@ def steps(project: Project, run: Run) -> bool:
     return any(uses_step_of(project, run.modules[0], module) for module in modules)
 
 
-def _configures(scope: Scope) -> bool:
+def _configures(scope: SettingScope) -> bool:
     """Whether a place switches something on as soon as it is read: a file, or a call at the top of a module."""
     said = any(setting.key.means and setting.value not in IDLE for setting in scope.effective())
     if not (said or scope.is_left_open):

@@ -42,8 +42,8 @@ from .run_files import (
     set_over_bases,
     shown_line,
 )
-from .run_members import DEFAULTS, Member, Run
-from .scopes import Scope, TextOrigin
+from .run_members import DEFAULTS, Run, RunMember
+from .scopes import SettingScope, TextOrigin
 from .shown_lines import instructed_files
 
 LAUNCHERS_OWN = ("accelerate", "deepspeed", "fsdp")
@@ -66,11 +66,11 @@ def all_runs_of(project: Project) -> tuple[Run, ...]:
     return tuple(_Resolver(project).runs())
 
 
-def runs_with(project: Project, scope: Scope) -> list[Run]:
+def runs_with(project: Project, scope: SettingScope) -> list[Run]:
     return [run for run in runs_of(project) if any(member.scope is scope for member in run.members)]
 
 
-def is_said_over(project: Project, scope: Scope) -> bool:
+def is_said_over(project: Project, scope: SettingScope) -> bool:
     """Whether each run that reads a file reads another one that says over it all that decides there (``_base_``)."""
     names = [setting.name for setting in scope.settings if setting.key.means]
     runs = runs_with(project, scope) if names else ()
@@ -80,10 +80,10 @@ def is_said_over(project: Project, scope: Scope) -> bool:
 class _Resolver:
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._by_path: dict[str, list[Scope]] = {}
+        self._by_path: dict[str, list[SettingScope]] = {}
         for scope in scopes_of(project):
             self._by_path.setdefault(scope.path, []).append(scope)
-        self._used: set[Scope] = set()
+        self._used: set[SettingScope] = set()
         self._states_in_files = any(scope.kind == "file" for scopes in self._by_path.values() for scope in scopes)
         self._known_names: dict[ModuleNames, list[tuple[str, frozenset[str], int]]] = {}
         self._passed: set[str] = set()
@@ -112,11 +112,11 @@ class _Resolver:
         for path, scopes in sorted(self._by_path.items(), key=lambda item: (item[0] in below, item[0])):
             left = [scope for scope in scopes if scope not in self._used]
             if left:
-                members = [Member(scope, _rank(scope), UNNAMED) for scope in left]
+                members = [RunMember(scope, _rank(scope), UNNAMED) for scope in left]
                 more = self._with_bases(path, UNNAMED) if len(left) == len(scopes) else ()
                 yield self._run(path, Place(path, left[0].span, path), [*members, *more])
 
-    def _is_own_program(self, path: str, scopes: Sequence[Scope], launched: Iterable[str]) -> bool:
+    def _is_own_program(self, path: str, scopes: Sequence[SettingScope], launched: Iterable[str]) -> bool:
         """Whether a file can be started that calls a trainer, though a program which nothing launches uses it, too."""
         calls = any(scope.kind == "call" for scope in scopes) and path not in self._entered
         is_own = calls and path in candidates(self._project) and is_program(self._project, path)
@@ -156,10 +156,10 @@ class _Resolver:
             files = self._files_of(path, command.words)
             if not flags and script is None and not files:
                 continue
-            members = [Member(scope, _rank(scope), "the command line") for scope in flags]
-            members += [Member(scope, 2, "variables of the same file") for scope in around]
+            members = [RunMember(scope, _rank(scope), "the command line") for scope in flags]
+            members += [RunMember(scope, 2, "variables of the same file") for scope in around]
             written = {word.rpartition("=")[2].rpartition("/")[2] for word in command.words}
-            members += [Member(scope, _rank(scope), "written there") for scope in self._written(path, written)]
+            members += [RunMember(scope, _rank(scope), "written there") for scope in self._written(path, written)]
             for file in files:
                 members += self._with_bases(file, f"named by the command line in {path}")
             configs = list(python_configs(self._project, path, command, script)) if script is not None else []
@@ -176,7 +176,7 @@ class _Resolver:
                 modules = (*(self._modules(script) if script is not None else ()), *configured)
                 yield self._run(shown_line(command), place, members, command, modules, configured)
 
-    def _written(self, path: str, names: Container[str]) -> Iterator[Scope]:
+    def _written(self, path: str, names: Container[str]) -> Iterator[SettingScope]:
         """What stands in files that a script or a notebook writes itself, by their names."""
         for scope in self._by_path.get(path, []):
             config = scope.origin.config if isinstance(scope.origin, TextOrigin) else None
@@ -190,22 +190,22 @@ class _Resolver:
 
     # --- what a member brings along -----------------------------------------------------------------------------------
 
-    def _file_members(self, path: str, link: str) -> Iterator[Member]:
+    def _file_members(self, path: str, link: str) -> Iterator[RunMember]:
         for scope in self._by_path.get(path, []):
             if scope.kind == "file":
-                yield Member(scope, _rank(scope), link)
+                yield RunMember(scope, _rank(scope), link)
                 config = scope.origin.config if isinstance(scope.origin, TextOrigin) else None
                 for word in self._project.memo(files_named_by, config) if config is not None else ():
                     further = file_named(self._project, path, word)
                     if further is not None and further != path:
                         yield from self._plain_members(further, f"named by {path}")
 
-    def _plain_members(self, path: str, link: str) -> Iterator[Member]:
+    def _plain_members(self, path: str, link: str) -> Iterator[RunMember]:
         for scope in self._by_path.get(path, []):
             if scope.kind == "file":
-                yield Member(scope, _rank(scope), link)
+                yield RunMember(scope, _rank(scope), link)
 
-    def _script_members(self, script: str, link: str, launch: Launch | None = None) -> Iterator[Member]:
+    def _script_members(self, script: str, link: str, launch: Launch | None = None) -> Iterator[RunMember]:
         for module in self._modules(script):
             path = module.document.path
             how = link if path == script else f"imported by {script}"
@@ -221,14 +221,14 @@ class _Resolver:
                 if not (launch is not None and launch.gives(options)) and is_used(self._project, script, path, row):
                     yield from self._with_bases(file, f"named in {path}")
 
-    def _built_on(self, files: Iterable[RunFile]) -> Iterator[Member]:
+    def _built_on(self, files: Iterable[RunFile]) -> Iterator[RunMember]:
         """The scopes of files that build on each other, as far as nearer ones do not replace all that they decide."""
         replaced: set[str] = set()
         for file in files:
             yield from (member for member in self._of_file(file) if not member.scope.is_replaced(replaced))
             replaced |= self._project.memo(set_over_bases, file.path)
 
-    def _composed(self, files: Iterable[RunFile]) -> Iterator[Member]:
+    def _composed(self, files: Iterable[RunFile]) -> Iterator[RunMember]:
         """The scopes of files that are composed; what a stronger one says again counts there alone."""
         said: set[tuple[str, str]] = set()
         for member in self._built_on(files):
@@ -238,18 +238,18 @@ class _Resolver:
                 said |= leading
                 yield member
 
-    def _with_bases(self, path: str, link: str) -> Iterator[Member]:
+    def _with_bases(self, path: str, link: str) -> Iterator[RunMember]:
         """The scopes of a file, and those of the files that it builds on."""
         yield from self._file_members(path, link)
         for file in files_below(self._project, path):
             yield from self._of_file(file)
 
-    def _of_file(self, file: RunFile) -> Iterator[Member]:
+    def _of_file(self, file: RunFile) -> Iterator[RunMember]:
         for member in self._file_members(file.path, file.link):
             yield replace(member, depth=file.depth)
         for scope in self._by_path.get(file.path, []):
             if scope.is_of_module:
-                yield Member(scope, OF_FILES, file.link, file.depth)
+                yield RunMember(scope, OF_FILES, file.link, file.depth)
 
     def _configured(self, script: str | None, words: Sequence[str], files: Iterable[str]) -> tuple[ModuleNames, ...]:
         """The modules of the classes that the configurations of a run name by their path."""
@@ -261,16 +261,16 @@ class _Resolver:
         named = tuple(module for module in modules_named(self._project, paths) if module not in own)
         return named or (built_by_name(self._project, script) if script is not None else ())
 
-    def _members_of(self, modules: Iterable[ModuleNames], launch: Launch | None) -> Iterator[Member]:
+    def _members_of(self, modules: Iterable[ModuleNames], launch: Launch | None) -> Iterator[RunMember]:
         for module in modules:
             for scope in self._by_path.get(module.document.path, []):
                 if scope.kind in ("call", "mapping"):
                     yield self._called(scope, "named by its path", launch)
 
-    def _called(self, scope: Scope, link: str, launch: Launch | None) -> Member:
+    def _called(self, scope: SettingScope, link: str, launch: Launch | None) -> RunMember:
         handed = handed_in(self._project, scope, launch)
         is_picked = is_picked_by_word(self._project, scope) or is_chosen(self._project, scope, launch) is False
-        found = Member(scope, _rank(scope), link, handed=handed, is_picked=is_picked)
+        found = RunMember(scope, _rank(scope), link, handed=handed, is_picked=is_picked)
         return replace(found, rank=OF_FILES, depth=DEFAULTS) if is_set_again(scope) else found
 
     def _modules(self, script: str) -> tuple[ModuleNames, ...]:
@@ -302,7 +302,7 @@ class _Resolver:
         modules = (*self._modules(path), *configured)
         return self._run(path, Place(path, span, path), members, None, modules, configured)
 
-    def _instructed(self, path: str) -> Iterator[Member]:
+    def _instructed(self, path: str) -> Iterator[RunMember]:
         """The files that instructions start a program with; of several for one trainer a run reads one."""
         named = sorted({file for script, file in instructed_files(self._project) if script == path})
         found = [member for file in named for member in self._file_members(file, f"named in instructions for {path}")]
@@ -314,12 +314,12 @@ class _Resolver:
         self,
         title: str,
         place: Place,
-        members: Sequence[Member],
+        members: Sequence[RunMember],
         command: CommandLine | None = None,
         modules: Sequence[ModuleNames] = (),
         configured: Sequence[ModuleNames] = (),
     ) -> Run:
-        once: dict[Scope, Member] = {}
+        once: dict[SettingScope, RunMember] = {}
         for member in members:
             once.setdefault(member.scope, member)
         self._used |= once.keys()
@@ -330,7 +330,7 @@ class _Resolver:
         return Run(title, place, tuple(ordered), command, paths, named)
 
 
-def _later_first(scope: Scope, command: CommandLine | None) -> tuple[int, str, Span]:
+def _later_first(scope: SettingScope, command: CommandLine | None) -> tuple[int, str, Span]:
     """The order among files of a launch line: the one that is named last says it over the others."""
     name = scope.path.rpartition("/")[2]
     words = command.words if command is not None else ()
@@ -338,7 +338,7 @@ def _later_first(scope: Scope, command: CommandLine | None) -> tuple[int, str, S
     return -max(named, default=0), scope.path, scope.span
 
 
-def _rank(scope: Scope) -> int:
+def _rank(scope: SettingScope) -> int:
     if scope.kind in ("call", "mapping"):
         return 6
     if scope.kind == "command":

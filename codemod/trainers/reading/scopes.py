@@ -11,10 +11,10 @@ from ...formats.text import CommandLine
 from ...model import Place, Span
 from ...python.names import ModuleNames
 from ...torch.dtypes import UNKNOWN, Constant, Dtype
-from ..framework import Framework, Key
+from ..framework import Framework, FrameworkKey
 from ..parsers.interface import Interface
-from .configs import ConfigFile, Entry
-from .mapping_items import Item
+from .configs import ConfigFile, TextEntry
+from .mapping_items import MappingItem
 
 TRUE, FALSE, NULL, AUTO = "true", "false", "null", "auto"
 
@@ -29,7 +29,7 @@ ScopeKind: TypeAlias = Literal["file", "command", "environment", "call", "mappin
 class Setting:
     """One key of a framework with the value it has at one place."""
 
-    key: Key
+    key: FrameworkKey
     value: str | None
     """As conditions write it: ``true``, ``bf16``, ``bfloat16`` for ``torch.bfloat16``; None where it is not known."""
     kind: SettingKind
@@ -46,14 +46,14 @@ class TextOrigin:
     """The part of a configuration text that a scope was read from."""
 
     config: ConfigFile
-    section: Entry | None = None
+    section: TextEntry | None = None
     """The mapping that is its top level; None: the whole text."""
     call: int | None = None
     """The command line, by number, whose words it holds."""
     first: int = 0
     """The entry it begins with: those of a launcher before it belong to another scope."""
 
-    def holds(self, entry: Entry) -> bool:
+    def holds(self, entry: TextEntry) -> bool:
         """Whether an entry of the text, changed or not, belongs to the scope."""
         return self.call in (entry.call, *entry.also) and entry.index >= self.first
 
@@ -63,13 +63,13 @@ class CodeOrigin:
     """The Python code that a scope was read from."""
 
     module: ModuleNames
-    items: tuple[Item, ...]
+    items: tuple[MappingItem, ...]
     node: ast.Call | ast.Dict | None
     """The call or the dictionary; None: the variables of the module."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scope:
+class SettingScope:
     """One place that a framework reads, with every known key in it."""
 
     framework: Framework
@@ -88,7 +88,7 @@ class Scope:
     readers: tuple[Interface, ...] = ()
     """The programs whose parser reads it; empty where none is seen."""
 
-    def takes(self, key: Key) -> bool:
+    def takes(self, key: FrameworkKey) -> bool:
         """Whether what reads this place accepts a key, or may accept it."""
         return not self.readers or any(reader.takes_key(key, self.framework) for reader in self.readers)
 
@@ -185,7 +185,7 @@ class Scope:
         open_ones = (item for item in leading if item.value is None)
         return all(item.kind == "section" and any(_is_in(other, item) for other in leading) for item in open_ones)
 
-    def _is_refined(self, key: Key) -> bool:
+    def _is_refined(self, key: FrameworkKey) -> bool:
         """Whether a key beside this one says more, here or in what this place builds on."""
         return any(self.of(name) or self.is_open for name in key.yields_to)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ...formats.text import Entry
+from ...formats.text import TextEntry
 from ...model import Edit, EditRefused
 from ...purpose.files import CONFIG_ENDINGS, purpose_of
 from ...purpose.imports import connected_modules
@@ -27,7 +27,7 @@ from .hydra_picks import is_never_picked, is_said_over
 from .launch_flags import programs_of, runs_one_of, truth_of
 from .loaded_files import is_only_composed, loaders_of
 from .program_files import file_in_code
-from .source import Source, entry_source
+from .source import ValueSource, entry_source
 
 MAPPINGS = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
 ENOUGH_SIBLINGS = 2
@@ -99,7 +99,7 @@ def _keyed(key: ast.expr, owner: ast.expr) -> tuple[str, ast.expr] | None:
     return (text, owner) if (text := string_of(key)) else None
 
 
-def entries_read(project: Project, read: Read) -> Iterator[Source]:
+def entries_read(project: Project, read: Read) -> Iterator[ValueSource]:
     """The entries of the project's configuration files that ``read`` may read."""
     kinds = (FileKind.SHELL, FileKind.ENV) if read.of_environment else (*MAPPINGS, FileKind.SHELL)
     for config in config_files(project, (read.name,), kinds):
@@ -139,14 +139,14 @@ def _folders_meant(project: Project, module: ModuleNames) -> frozenset[str]:
     return frozenset(posixpath.dirname(path) for path in project.paths if posixpath.basename(path) in names)
 
 
-def _overriding(config: ConfigFile, entry: Entry) -> Source:
+def _overriding(config: ConfigFile, entry: TextEntry) -> ValueSource:
     """What a command line sets in place of a file, read as the file is: ``training.use_amp=false`` is no text."""
     source = entry_source(config, entry)
     truth = TRUTHS.get(str(entry.value).lower()) if entry.kind == "override" else None
     return source if truth is None else replace(source, value=truth, respelling=partial(_as_word, config, entry))
 
 
-def _as_word(config: ConfigFile, entry: Entry, value: Constant) -> Edit:
+def _as_word(config: ConfigFile, entry: TextEntry, value: Constant) -> Edit:
     truth = truth_of(value)
     if truth is None:
         raise EditRefused(f"{entry.raw} cannot become {value!r}")
@@ -154,7 +154,7 @@ def _as_word(config: ConfigFile, entry: Entry, value: Constant) -> Edit:
     return config.edit(config.text.set(entry, word.lower() if str(entry.value).islower() else word))
 
 
-def entries_filling(project: Project, read: Read, function: FunctionNode) -> Iterator[Source]:
+def entries_filling(project: Project, read: Read, function: FunctionNode) -> Iterator[ValueSource]:
     """The entries that fill a parameter of a function which is passed all of a file: the others fill its parameters."""
     taken = {item.arg for item in (*positional(function.args), *function.args.kwonlyargs)}
     for config in config_files(project, (read.name,), MAPPINGS):
@@ -168,7 +168,7 @@ def entries_filling(project: Project, read: Read, function: FunctionNode) -> Ite
                 yield replace(entry_source(config, entry), is_guessed=not is_seen)
 
 
-def _is_of_group(config: ConfigFile, entry: Entry, read: Read) -> bool:
+def _is_of_group(config: ConfigFile, entry: TextEntry, read: Read) -> bool:
     """Whether a file's folders say what its keys leave out: ``cfg.model.dtype`` is ``dtype:`` in ``model/small.yaml``.
 
     So Hydra composes the files of a group, where the head of a file names no other package.
@@ -189,7 +189,7 @@ def is_loaded_for(project: Project, path: str, module: ModuleNames) -> bool:
     return bool(loaders) and any(item.document.path in loaders for item in connected_modules(project, module))
 
 
-def _names(entry: Entry, read: Read) -> bool:
+def _names(entry: TextEntry, read: Read) -> bool:
     if read.of_environment:
         return entry.kind == "assignment" and entry.name == read.name
     if entry.kind == "override" or (entry.kind == "flag" and "." in entry.name):
@@ -205,7 +205,7 @@ def _is_end(parts: tuple[str, ...], end: tuple[str, ...]) -> bool:
     return parts[-len(end) :] == end
 
 
-def _fits(project: Project, config: ConfigFile, entry: Entry, read: Read) -> bool:
+def _fits(project: Project, config: ConfigFile, entry: TextEntry, read: Read) -> bool:
     """Whether the code reads what stands beside the entry, too."""
     owner = entry.key[:-1]
     siblings = {

@@ -21,7 +21,7 @@ from ...torch.dtypes import Constant
 from .launch_flags import programs_of
 from .program_files import LAUNCHING, file_named, script_of
 from .recognition import runs_program
-from .source import Source
+from .source import ValueSource
 
 KINDS = (FileKind.TEXT, FileKind.SHELL)
 FILES = (*CONFIG_ENDINGS, ".py")
@@ -82,18 +82,18 @@ def shown_values(project: Project, module: ModuleNames, name: str) -> Iterator[s
 
 def shown_sources(
     project: Project, module: ModuleNames, name: str, kinds: tuple[FileKind, ...] = KINDS
-) -> Iterator[Source]:
+) -> Iterator[ValueSource]:
     """The same with the whole launch line as the place."""
     flags = {f"--{name}", f"--{name.replace('_', '-')}"}
     head = module.tree.body[:1]
     for value in _behind(ast.get_docstring(module.tree) or "", flags):
         place = (module.path, module.span(head[0]))
-        yield Source("flag", *place, f"--{name}", value or True, value, calls=(0,))
+        yield ValueSource("flag", *place, f"--{name}", value or True, value, calls=(0,))
     for line in project.memo(launch_lines_of, (module, kinds)):
         yield from (line.source(name, value) for value in line.given(name, flags))
 
 
-def lines_leaving_out(project: Project, module: ModuleNames, name: str, default: Constant) -> Iterator[Source]:
+def lines_leaving_out(project: Project, module: ModuleNames, name: str, default: Constant) -> Iterator[ValueSource]:
     """The launch lines of read-mes in which an option has its default."""
     flags = {f"--{name}", f"--{name.replace('_', '-')}"}
     for line in project.memo(launch_lines_of, (module, (FileKind.TEXT,))):
@@ -102,7 +102,7 @@ def lines_leaving_out(project: Project, module: ModuleNames, name: str, default:
 
 
 @dataclass(frozen=True)
-class Line:
+class ShownLine:
     """One line of a text, with what continues it."""
 
     document: Document
@@ -128,7 +128,7 @@ class Line:
         """Whether all that it does is to set a variable for what is started below."""
         return _SETTING.fullmatch(self.text) is not None
 
-    def is_in_block_of(self, other: Line) -> bool:
+    def is_in_block_of(self, other: ShownLine) -> bool:
         """Whether no fence of a read-me stands between them, and both are indented alike."""
         first, last = sorted((self, other), key=lambda item: item.start)
         depths = {len(item.text) - len(item.text.lstrip()) for item in (self, other)}
@@ -143,21 +143,21 @@ class Line:
     def span_of(self, start: int, word: str) -> Span:
         return self._span(start, start + len(word))
 
-    def source(self, name: str, value: Constant) -> Source:
+    def source(self, name: str, value: Constant) -> ValueSource:
         given, span = True if value == "" else value, self._span(self.start, self.start + len(self.text))
-        return Source("flag", self.path, span, f"--{name}", given, str(value), calls=(self.start,))
+        return ValueSource("flag", self.path, span, f"--{name}", given, str(value), calls=(self.start,))
 
     def _span(self, start: int, end: int) -> Span:
         return Span(*self.document.position(start), *self.document.position(end))
 
 
-def _lines_of(project: Project, kind: FileKind) -> tuple[Line, ...]:
+def _lines_of(project: Project, kind: FileKind) -> tuple[ShownLine, ...]:
     """The lines of all texts of a kind in which something may be started."""
     found = (_split(document) for document in project.documents(kind, (*LAUNCHING, "--", "=")))
     return tuple(line for lines in found for line in lines)
 
 
-def lines_of_head(module: ModuleNames) -> Iterator[Line]:
+def lines_of_head(module: ModuleNames) -> Iterator[ShownLine]:
     """The same of what stands at the head of a program, in comments and its docstring; of a notebook nothing."""
     head = module.tree.body[0] if module.tree.body and module.document.kind is FileKind.PYTHON else None
     if head is not None:
@@ -165,13 +165,13 @@ def lines_of_head(module: ModuleNames) -> Iterator[Line]:
         yield from _split(module.document, len("\n".join(module.document.text.split("\n")[:end])))
 
 
-def lines_in_strings(project: Project, module: ModuleNames) -> tuple[Line, ...]:
+def lines_in_strings(project: Project, module: ModuleNames) -> tuple[ShownLine, ...]:
     """The launch lines in strings of code that name the file of a program: what code prints, or sends to a cluster."""
     others = modules_with(project, (posixpath.basename(module.path),), where=lambda path: not is_test(path))
     return tuple(line for other in others for line in _in_strings(other))
 
 
-def _in_strings(module: ModuleNames) -> Iterator[Line]:
+def _in_strings(module: ModuleNames) -> Iterator[ShownLine]:
     document = module.document
     for node in (*module.of_type(ast.Constant), *module.of_type(ast.JoinedStr)):
         is_text = not isinstance(node, ast.Constant) or isinstance(node.value, str)
@@ -183,17 +183,17 @@ def _in_strings(module: ModuleNames) -> Iterator[Line]:
         if text.lstrip("rfbuRFBU").startswith(TRIPLE):
             yield from _split(document, end, start)
         elif any(mark in text for mark in COMMANDS):
-            yield Line(document, start, text.replace("\n", " "))
+            yield ShownLine(document, start, text.replace("\n", " "))
 
 
-def _split(document: Document, most: int | None = None, end: int = 0) -> Iterator[Line]:
+def _split(document: Document, most: int | None = None, end: int = 0) -> Iterator[ShownLine]:
     for text in document.text[end:most].replace("\\\r\n", "   ").replace("\\\n", "  ").split("\n"):
         start, end = end, end + len(text) + 1
         if any(mark in text for mark in COMMANDS):
-            yield Line(document, start, text)
+            yield ShownLine(document, start, text)
 
 
-def launch_lines_of(project: Project, asked: tuple[ModuleNames, tuple[FileKind, ...]]) -> tuple[Line, ...]:
+def launch_lines_of(project: Project, asked: tuple[ModuleNames, tuple[FileKind, ...]]) -> tuple[ShownLine, ...]:
     """The lines that start a program of a module, and those of the same read-mes that set variables for them."""
     module, kinds = asked
     programs = programs_of(project, module)

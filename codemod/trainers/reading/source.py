@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from ...formats.text import Entry
+from ...formats.text import TextEntry
 from ...model import Edit, EditRefused, Place, ReplaceExpression, Span
 from ...python.names import ModuleNames
 from ...python.options import Option
@@ -41,7 +41,7 @@ STRENGTH: dict[SourceKind, int] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class ValueSource:
     """A literal that a setting gets its value from."""
 
     kind: SourceKind
@@ -55,7 +55,7 @@ class Source:
     text: str
     """The value as written; empty where nothing is (a bare flag)."""
     config: ConfigFile | None = None
-    entry: Entry | None = None
+    entry: TextEntry | None = None
     is_switch: bool = False
     """An option that takes no value: absent it has the value given here."""
     picked_by: str = ""
@@ -74,7 +74,7 @@ class Source:
     """An entry of a file that nothing is seen to read: only its keys are like those that the code reads."""
     is_negated: bool = False
     """Whether what stands there is the opposite: of ``not args.bf16``."""
-    provided: tuple[tuple[Source, ...], ...] = ()
+    provided: tuple[tuple[ValueSource, ...], ...] = ()
     """What has to be on beside it in the same run, each with its places: the rest of ``a.fp16 and not a.bf16``."""
     machine: tuple[bool, bool] | None = None
     """What the machine says to it besides: where it has bfloat16, and where it has not."""
@@ -116,7 +116,7 @@ class Source:
         return bool(self.quote)
 
     @property
-    def believed(self) -> Source:
+    def believed(self) -> ValueSource:
         """The same as if the code were seen to load its file: what is written then needs leave."""
         return replace(self, is_guessed=False)
 
@@ -169,7 +169,7 @@ class Source:
         return f"{quote}{value}{quote}"
 
 
-def literal_source(kind: SourceKind, module: ModuleNames, node: ast.expr, key: str) -> Source | None:
+def literal_source(kind: SourceKind, module: ModuleNames, node: ast.expr, key: str) -> ValueSource | None:
     """The source that a literal (a string, a truth value, None, 16, a torch dtype) of ``module`` is, or None."""
     document = module.document
     span = document.span(node)
@@ -182,10 +182,10 @@ def literal_source(kind: SourceKind, module: ModuleNames, node: ast.expr, key: s
         value = TORCH_DTYPES.get(module.qualified(node) or "", UNKNOWN)
     if isinstance(value, Unknown):
         return None
-    return Source(kind, document.path, span, key, value, document.source(span))
+    return ValueSource(kind, document.path, span, key, value, document.source(span))
 
 
-def tested_source(kind: SourceKind, module: ModuleNames, node: ast.IfExp, key: str) -> Source | None:
+def tested_source(kind: SourceKind, module: ModuleNames, node: ast.IfExp, key: str) -> ValueSource | None:
     """``"bfloat16" if torch.cuda.is_bf16_supported() else "float16"`` as one source; None for other shapes."""
     branches = [item.value for item in (node.body, node.orelse) if isinstance(item, ast.Constant)]
     if not isinstance(node.test, ast.Call | ast.BoolOp) or len(branches) != 2:
@@ -197,10 +197,10 @@ def tested_source(kind: SourceKind, module: ModuleNames, node: ast.IfExp, key: s
     span = document.span(node)
     quote = document.source(document.span(node.body))[:1]
     quote = quote if quote in ("'", '"') else '"'
-    return Source(kind, document.path, span, key, first, document.source(span), quote=quote)
+    return ValueSource(kind, document.path, span, key, first, document.source(span), quote=quote)
 
 
-def entry_source(config: ConfigFile, entry: Entry) -> Source:
+def entry_source(config: ConfigFile, entry: TextEntry) -> ValueSource:
     """The source that an entry of a configuration text is; a bare flag has the value True."""
     kind: SourceKind = "flag" if entry.kind == "flag" else "variable" if entry.kind == "assignment" else "entry"
     bare = entry.kind == "flag" and entry.style == "absent"
@@ -208,10 +208,10 @@ def entry_source(config: ConfigFile, entry: Entry) -> Source:
     key = ".".join(map(str, entry.key))
     calls = (entry.call, *entry.also) if entry.call is not None else ()
     place = (kind, config.document.path, config.span(entry), key)
-    return Source(*place, value, entry.raw, config, entry, calls=calls)
+    return ValueSource(*place, value, entry.raw, config, entry, calls=calls)
 
 
-def only_fallbacks(found: Iterable[Source]) -> bool:
+def only_fallbacks(found: Iterable[ValueSource]) -> bool:
     """Whether all that is known of a setting is what holds where the configuration does not name it.
 
     A file that nothing is seen to read may be that configuration.
@@ -220,7 +220,7 @@ def only_fallbacks(found: Iterable[Source]) -> bool:
     return kinds == {"fallback"}
 
 
-def unused_defaults(found: Iterable[Source]) -> frozenset[Source]:
+def unused_defaults(found: Iterable[ValueSource]) -> frozenset[ValueSource]:
     """The field defaults among the sources of one setting that configuration files override."""
     listed = tuple(found)
     if not any(item.kind == "entry" for item in listed):

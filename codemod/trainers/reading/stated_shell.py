@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...formats.shell_variables import OVERRIDE, REFERENCE, names_in
-from ...formats.text import Entry
+from ...formats.text import TextEntry
 from ...outcome import Declaration
 from ...purpose.files import is_test
 from ...source.documents import FileKind
@@ -24,7 +24,7 @@ from .programs_started import modules_of
 from .run_settings import TEXT
 from .setting_reads import names_read
 from .stated_words import is_precision_word, is_switch, role_of, speaks
-from .taken_whole import Taken, taken_whole
+from .taken_whole import TakenEntry, taken_whole
 
 WORDS = ("fp16", "bf16", "float16", "bfloat16", "precision", "dtype", "PRECISION", "DTYPE", "FP16", "BF16")
 KINDS = (FileKind.SHELL, FileKind.ENV, FileKind.YAML, FileKind.JSON, FileKind.TOML)
@@ -76,7 +76,7 @@ def _overrides(config: ConfigFile) -> Iterator[Declaration]:
                 yield Declaration(*where, role_of(name, "flag"), value.lower(), feeds=f"given with ${entry.name}")
 
 
-def assigned_to(config: ConfigFile, word: str) -> Iterator[Entry]:
+def assigned_to(config: ConfigFile, word: str) -> Iterator[TextEntry]:
     """What assigns a value to the variables of a word."""
     names = list(names_in(word))
     return (other for other in config.text.entries if other.kind == "assignment" and other.name in names)
@@ -105,7 +105,7 @@ def _taken_there(project: Project, config: ConfigFile) -> Iterator[Declaration]:
             yield _weights(taken)
 
 
-def _weights(taken: Taken) -> Declaration:
+def _weights(taken: TakenEntry) -> Declaration:
     config, entry = taken.config, taken.entry
     role = "quantization" if taken.is_quantized else "weights"
     where = (config.document.path, config.span(entry), TEXT, ".".join(map(str, entry.key)), role)
@@ -172,11 +172,11 @@ def _as_truth(name: str, value: str) -> str:
     return value if truth is None else str(truth).lower()
 
 
-def _states(flag: Entry, value: str) -> bool:
+def _states(flag: TextEntry, value: str) -> bool:
     return is_precision_word(value) or (is_switch(flag.name) and value.lower() in ("true", "false"))
 
 
-def _told(config: ConfigFile, entry: Entry, key: str, value: str) -> Declaration:
+def _told(config: ConfigFile, entry: TextEntry, key: str, value: str) -> Declaration:
     return Declaration(config.document.path, config.span(entry), "shell", key, "variable", value)
 
 

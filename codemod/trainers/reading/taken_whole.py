@@ -16,7 +16,7 @@ from ...source.documents import FileKind
 from ...source.facts import fact
 from ...source.project import Project
 from ...torch.api import COMPUTE_KEY, LOAD_KEYS, LOADERS
-from .configs import ConfigFile, Entry, config_files
+from .configs import ConfigFile, TextEntry, config_files
 from .hydra_files import mains_of
 from .loaded_files import loaders_of
 from .named_classes import CLASS_KEYS, UNDER
@@ -34,11 +34,11 @@ MAX_HOPS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Taken:
+class TakenEntry:
     """Such an entry, and what takes it."""
 
     config: ConfigFile
-    entry: Entry
+    entry: TextEntry
     taker: str
 
     @property
@@ -47,14 +47,14 @@ class Taken:
 
 
 @fact
-def taken_whole(project: Project) -> Mapping[tuple[str, int], Taken]:
+def taken_whole(project: Project) -> Mapping[tuple[str, int], TakenEntry]:
     """Every such entry of a file that a program is seen to load, and of a launch line, by its file and row."""
-    found: dict[tuple[str, int], Taken] = {}
+    found: dict[tuple[str, int], TakenEntry] = {}
     for config in config_files(project, KEYS, (FileKind.SHELL,)):
         for entry in config.text.entries:
             name = entry.name.rpartition(".")[2] if entry.kind == "override" else ""
             if name in KEYS and is_precision_word(str(entry.value)) and _is_of_hydra(project, config, entry):
-                found[config.document.path, config.span(entry).row] = Taken(config, entry, OF_HYDRA)
+                found[config.document.path, config.span(entry).row] = TakenEntry(config, entry, OF_HYDRA)
     for config in config_files(project, KEYS, KINDS):
         path = config.document.path
         if config.is_shell or config.is_data or not loaders_of(project, path):
@@ -64,17 +64,17 @@ def taken_whole(project: Project) -> Mapping[tuple[str, int], Taken]:
             if is_dtype and entry.name in KEYS:
                 taker = _class_beside(project, config, entry) or next(_loads(project, path, entry), "")
                 if taker:
-                    found[path, config.span(entry).row] = Taken(config, entry, taker)
+                    found[path, config.span(entry).row] = TakenEntry(config, entry, taker)
     return found
 
 
-def _is_of_hydra(project: Project, config: ConfigFile, entry: Entry) -> bool:
+def _is_of_hydra(project: Project, config: ConfigFile, entry: TextEntry) -> bool:
     """Whether a word of a launch line is for a program whose configuration Hydra composes."""
     script = script_of(project, config.document.path, entry.command)
     return any(True for module in modules_at(project, [script] if script else []) for _ in mains_of(project, module))
 
 
-def _class_beside(project: Project, config: ConfigFile, entry: Entry) -> str:
+def _class_beside(project: Project, config: ConfigFile, entry: TextEntry) -> str:
     """The class that is named beside an entry, or beside the section of arguments that it stands in.
 
     What a class of the project does with its ``dtype`` is followed elsewhere.
@@ -89,7 +89,7 @@ def _class_beside(project: Project, config: ConfigFile, entry: Entry) -> str:
     return ""
 
 
-def _loads(project: Project, path: str, entry: Entry) -> Iterator[str]:
+def _loads(project: Project, path: str, entry: TextEntry) -> Iterator[str]:
     """The loads of the programs that read a file which are passed the section of an entry."""
     section = str(entry.key[-2]) if len(entry.key) > 1 else ""
     programs = [module for loader in sorted(loaders_of(project, path)) for module in modules_of(project, loader)]

@@ -9,16 +9,25 @@ from itertools import pairwise
 
 from ...model import Span
 from ...source.project import Project
-from ..framework import Framework, Key
+from ..framework import Framework, FrameworkKey
 from ..parsers.interface import Interface
 from .conditional_flags import without_undecided
-from .configs import ConfigFile, Entry, config_files
+from .configs import ConfigFile, TextEntry, config_files
 from .entry_tokens import shell_token, token_of
 from .hydra_files import config_at, extended_by
 from .loaded_files import is_of_own_program
 from .parsed_files import interface_of_line, interfaces_beside, interfaces_reading
-from .recognition import Marks, owner_of, owner_of_section, plain_flag, points, runs_program, stands_at, stands_inside
-from .scopes import TRUE, Scope, ScopeKind, Setting, TextOrigin
+from .recognition import (
+    KeyMarks,
+    owner_of,
+    owner_of_section,
+    plain_flag,
+    points,
+    runs_program,
+    stands_at,
+    stands_inside,
+)
+from .scopes import TRUE, ScopeKind, Setting, SettingScope, TextOrigin
 
 WORDS = (
     *("bf16", "fp16", "fp8", "float16", "float32", "fp32", "half", "amp", "precision", "dtype", "loss_scale"),
@@ -31,7 +40,7 @@ Spot = tuple[int, tuple[str | int, ...]]
 """Where an entry stands: the number of its document and its key."""
 
 
-def text_scopes(project: Project) -> Iterator[Scope]:
+def text_scopes(project: Project) -> Iterator[SettingScope]:
     """Every scope in the project's texts, by path."""
     for config in config_files(project, (*WORDS, *_marks_of_silent_files(project))):
         if config.is_shell:
@@ -56,7 +65,7 @@ def _marks_of_silent_files(project: Project) -> tuple[str, ...]:
 # --- YAML, JSON, TOML -------------------------------------------------------------------------------------------------
 
 
-def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
+def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[SettingScope]:
     stated = _marks_of_tree(config)
     extended = [config_at(project, path) for path in extended_by(project, config.name)] if "defaults" in stated else []
     marks = {
@@ -87,14 +96,14 @@ def _owner(marked: Framework | None, parsed: Sequence[Framework]) -> Framework |
     return first if first is not None and (marked is None or marked.recognize.generic) else marked
 
 
-def _as_read(scope: Scope, readers: Sequence[Interface]) -> Iterator[Scope]:
+def _as_read(scope: SettingScope, readers: Sequence[Interface]) -> Iterator[SettingScope]:
     """The scope without settings that none of its readers knows; nothing where that leaves none of its trainer."""
     taken = tuple(item for item in scope.settings if _is_taken(scope, item, readers))
     if taken or not readers or any(scope.framework in reader.frameworks for reader in readers):
         yield replace(scope, settings=taken, readers=tuple(readers))
 
 
-def _is_taken(scope: Scope, setting: Setting, readers: Sequence[Interface]) -> bool:
+def _is_taken(scope: SettingScope, setting: Setting, readers: Sequence[Interface]) -> bool:
     """Whether a reader knows the setting; those of the launcher before the script are not the script's."""
     name = setting.name.partition(".")[0]
     return (
@@ -102,7 +111,7 @@ def _is_taken(scope: Scope, setting: Setting, readers: Sequence[Interface]) -> b
     )
 
 
-def _section_scopes(config: ConfigFile, frameworks: Sequence[Framework]) -> Iterator[Scope]:
+def _section_scopes(config: ConfigFile, frameworks: Sequence[Framework]) -> Iterator[SettingScope]:
     """The outermost mappings inside a text that are texts of their own and say something about precision."""
     sections = {
         _spot(entry): own
@@ -110,7 +119,7 @@ def _section_scopes(config: ConfigFile, frameworks: Sequence[Framework]) -> Iter
         if entry.container == "mapping" and entry.key and (own := owner_of_section(frameworks, path_of(entry)))
     }
     depths = sorted({len(key) for _, key in sections})
-    below: dict[Spot, list[Entry]] = {}
+    below: dict[Spot, list[TextEntry]] = {}
     for entry in config.text.entries if depths else ():
         for outer in filter(sections.__contains__, _outer(entry, depths)):
             below.setdefault(outer, []).append(entry)
@@ -124,16 +133,18 @@ def _section_scopes(config: ConfigFile, frameworks: Sequence[Framework]) -> Iter
                 yield scope
 
 
-def _spot(entry: Entry) -> Spot:
+def _spot(entry: TextEntry) -> Spot:
     return entry.document, entry.key
 
 
-def _outer(entry: Entry, depths: Iterable[int]) -> Iterator[Spot]:
+def _outer(entry: TextEntry, depths: Iterable[int]) -> Iterator[Spot]:
     """Where what an entry stands in is, at these depths."""
     return ((entry.document, entry.key[:depth]) for depth in depths if depth < len(entry.key))
 
 
-def tree_scope(config: ConfigFile, framework: Framework, entries: Sequence[Entry], section: Entry | None) -> Scope:
+def tree_scope(
+    config: ConfigFile, framework: Framework, entries: Sequence[TextEntry], section: TextEntry | None
+) -> SettingScope:
     """What a text, or a mapping inside it as a text of its own, says with these entries."""
     title = path_of(section) if section is not None else config.name.rpartition("/")[2]
     depth = len(section.key) if section is not None else 0
@@ -149,18 +160,18 @@ def tree_scope(config: ConfigFile, framework: Framework, entries: Sequence[Entry
     return scope_of(config, framework, "file", settings, title, TextOrigin(config, section))
 
 
-def _points_to(entry: Entry, names: Container[str]) -> bool:
+def _points_to(entry: TextEntry, names: Container[str]) -> bool:
     """Whether a value only repeats another setting of the same file: ``@amp``, ``${train.amp}``."""
     match = _REFERENCE.fullmatch(entry.value) if isinstance(entry.value, str) else None
     return match is not None and re.sub("#|::", ".", match[1] or match[2]) in names
 
 
-def path_of(entry: Entry, depth: int = 0) -> str:
+def path_of(entry: TextEntry, depth: int = 0) -> str:
     """``bf16.enabled``; the parts of a list are numbers. ``depth``: how many outer parts are left out."""
     return ".".join(str(part) for part in entry.key[depth:])
 
 
-def setting_of(config: ConfigFile, entry: Entry, key: Key) -> Setting:
+def setting_of(config: ConfigFile, entry: TextEntry, key: FrameworkKey) -> Setting:
     """What an entry says of a key."""
     (value, kind), name = token_of(entry), path_of(entry)
     if config.is_shell:
@@ -172,7 +183,7 @@ def setting_of(config: ConfigFile, entry: Entry, key: Key) -> Setting:
     return Setting(key, value, kind, config.place(entry, f"{name} is {shown}"), name, entry.index)
 
 
-def _given(config: ConfigFile, entry: Entry) -> Entry:
+def _given(config: ConfigFile, entry: TextEntry) -> TextEntry:
     """The assignment of the variable that a flag is given, where the text has exactly one; else the flag itself."""
     reference = _VARIABLE.fullmatch(entry.value) if isinstance(entry.value, str) else None
     if entry.kind != "flag" or reference is None:
@@ -193,17 +204,17 @@ def scope_of(
     origin: TextOrigin,
     is_open: bool = False,
     at: int = 0,
-) -> Scope:
+) -> SettingScope:
     row, column = config.document.position(at)
     span = settings[0].place.span if settings else Span(row, column, row, column)
-    return Scope(framework, config.document.path, kind, span, title, tuple(settings), is_open, origin)
+    return SettingScope(framework, config.document.path, kind, span, title, tuple(settings), is_open, origin)
 
 
 # --- shell and its relatives ------------------------------------------------------------------------------------------
 
 
-def _shell_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
-    by_call: dict[int | None, list[Entry]] = {}
+def _shell_scopes(project: Project, config: ConfigFile) -> Iterator[SettingScope]:
+    by_call: dict[int | None, list[TextEntry]] = {}
     for entry in _passed(config):
         for call in (entry.call, *entry.also):
             by_call.setdefault(call, []).append(entry)
@@ -213,7 +224,7 @@ def _shell_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
     yield from _environment_scopes(project, config, by_call.get(None, []))
 
 
-def _passed(config: ConfigFile) -> Iterator[Entry]:
+def _passed(config: ConfigFile) -> Iterator[TextEntry]:
     """The entries without those of a variable that is replaced before any command line reads it."""
     anew: dict[str, int] = {}
     for entry in config.text.entries:
@@ -225,7 +236,9 @@ def _passed(config: ConfigFile) -> Iterator[Entry]:
             yield entry
 
 
-def _command_scopes(project: Project, config: ConfigFile, number: int, entries: list[Entry]) -> Iterator[Scope]:
+def _command_scopes(
+    project: Project, config: ConfigFile, number: int, entries: list[TextEntry]
+) -> Iterator[SettingScope]:
     command = config.text.commands[number]
     launched = [entry for entry in entries if entry.owner == "launcher"]
     for framework in _reading(project, "command"):
@@ -247,7 +260,7 @@ def _command_scopes(project: Project, config: ConfigFile, number: int, entries: 
         yield from _as_read(_flag_scope(config, owner, own, command.script or "command", number, launched), readers)
 
 
-def _marks(entries: Iterable[Entry]) -> dict[str, str | None]:
+def _marks(entries: Iterable[TextEntry]) -> dict[str, str | None]:
     marks: dict[str, str | None] = {}
     for entry in entries:
         name = f"--{plain_flag(entry.name)}" if entry.kind == "flag" else entry.name
@@ -258,11 +271,11 @@ def _marks(entries: Iterable[Entry]) -> dict[str, str | None]:
 def _flag_scope(
     config: ConfigFile,
     framework: Framework,
-    entries: Sequence[Entry],
+    entries: Sequence[TextEntry],
     title: str,
     number: int,
-    launched: Sequence[Entry] = (),
-) -> Scope:
+    launched: Sequence[TextEntry] = (),
+) -> SettingScope:
     settings = [
         setting_of(config, entry, key)
         for entry in launched
@@ -286,20 +299,20 @@ def _names_file(words: Sequence[str]) -> bool:
     )
 
 
-def _says(entry: Entry, key: Key) -> bool:
+def _says(entry: TextEntry, key: FrameworkKey) -> bool:
     if entry.kind == "flag":
         return any(plain_flag(flag) == plain_flag(entry.name) for flag in key.flags)
     return entry.kind == "override" and any(stands_at(entry.name, place) for place in key.places)
 
 
-def _knows_one(framework: Framework, entries: Iterable[Entry]) -> bool:
+def _knows_one(framework: Framework, entries: Iterable[TextEntry]) -> bool:
     """Whether one of these flags is a trainer's."""
     return any(_says(entry, key) for entry in entries for key in framework.keys)
 
 
-def _environment_scopes(project: Project, config: ConfigFile, entries: list[Entry]) -> Iterator[Scope]:
+def _environment_scopes(project: Project, config: ConfigFile, entries: list[TextEntry]) -> Iterator[SettingScope]:
     """Variables of a file, and flags in variables that no command line of the file uses."""
-    marks = Marks(_marks(entries))
+    marks = KeyMarks(_marks(entries))
     for framework in _reading(project, "environment"):
         if points(framework, config.name, marks) < 3:
             continue

@@ -13,13 +13,13 @@ from ...torch.dtypes import Constant
 from .configs import ConfigFile
 from .launch_flags import runs_one_of
 from .program_files import command_lines
-from .source import Source
+from .source import ValueSource
 
 BETWEEN = " \t\\\r\n"
 """What can stand between two words of one command line."""
 
 
-def pairs_given(project: Project, parts: Sequence[str], programs: set[str]) -> Iterator[Source]:
+def pairs_given(project: Project, parts: Sequence[str], programs: set[str]) -> Iterator[ValueSource]:
     """Every pair of words that gives the setting with this dotted name its value, where one of ``programs`` runs."""
     if len(parts) < 2:
         return
@@ -28,7 +28,7 @@ def pairs_given(project: Project, parts: Sequence[str], programs: set[str]) -> I
             yield from _pairs(config, command, parts)
 
 
-def _pairs(config: ConfigFile, command: CommandLine, parts: Sequence[str]) -> Iterator[Source]:
+def _pairs(config: ConfigFile, command: CommandLine, parts: Sequence[str]) -> Iterator[ValueSource]:
     for name, value in pairwise(command.words):
         named = name.split(".")
         if len(named) < 2 or named[-len(parts) :] != list(parts)[-len(named) :] or not value.isidentifier():
@@ -38,7 +38,7 @@ def _pairs(config: ConfigFile, command: CommandLine, parts: Sequence[str]) -> It
             row, column = config.document.position(at)
             span = Span(row, column, row, column + len(value))
             respelling = partial(_respelled, config, at, value)
-            yield Source("flag", config.document.path, span, name, value, value, config, respelling=respelling)
+            yield ValueSource("flag", config.document.path, span, name, value, value, config, respelling=respelling)
 
 
 def _place_of(text: str, command: CommandLine, name: str, value: str) -> int | None:

@@ -13,7 +13,7 @@ from ...torch.autocast import Autocast
 from ...torch.dtypes import Constant
 from .links import sources
 from .setting_reads import read_of
-from .source import Source
+from .source import ValueSource
 from .stated_words import speaks
 
 
@@ -25,7 +25,7 @@ class WordTests:
     """What they ask."""
     tests: tuple[tuple[frozenset[Constant], bool], ...]
     """Words, and whether it has to be one of them."""
-    found: tuple[Source, ...]
+    found: tuple[ValueSource, ...]
     """Where it has its word from."""
     text: str
 

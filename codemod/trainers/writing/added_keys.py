@@ -8,20 +8,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...python.names import names_of
 from ...source.documents import Document
 from ...source.project import Project
-from ..framework import Key
+from ..framework import FrameworkKey
 from ..parsers.structured_fields import numbers_asked
 from ..reading.known_readers import reader_is_known
 from ..reading.loaded_files import loaders_of
 from ..reading.recognition import runs_program
 from ..reading.runs import runs_with
-from ..reading.scopes import Scope
-from .steps import Step
+from ..reading.scopes import SettingScope
+from .steps import ChangeStep
 
 WRITING = ("set", "put", "add")
 """The steps that write a value."""
 
 
-def key_not_taken(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
+def key_not_taken(project: Project, scope: SettingScope, steps: Sequence[ChangeStep]) -> str:
     """Why a step cannot add its key, for a report; empty where all that is added is known to be read."""
     for step in steps:
         if step.setting is None and scope.kind in ("file", "command") and not _takes(project, scope, step.key):
@@ -30,7 +30,7 @@ def key_not_taken(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
     return ""
 
 
-def value_not_taken(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
+def value_not_taken(project: Project, scope: SettingScope, steps: Sequence[ChangeStep]) -> str:
     """Why a step cannot give its key the value, for a report: the program lists the words that its option takes, or a
     class says that it takes numbers."""
     for step in steps:
@@ -46,7 +46,7 @@ def value_not_taken(project: Project, scope: Scope, steps: Sequence[Step]) -> st
     return ""
 
 
-def read_by_name(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
+def read_by_name(project: Project, scope: SettingScope, steps: Sequence[ChangeStep]) -> str:
     """Why a key cannot give way to another one, for a report: code takes it by its name (``config["fp16"]``).
 
     That is code which loads the file; of a file that nothing is known to read, any code that knows the old key alone.
@@ -81,7 +81,7 @@ def _keys_taken(project: Project, documents: Iterable[Document]) -> Iterator[tup
                 yield where, str(key.value), isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
 
 
-def _takes(project: Project, scope: Scope, key: Key) -> bool:
+def _takes(project: Project, scope: SettingScope, key: FrameworkKey) -> bool:
     if scope.readers:
         return scope.takes(key)
     if scope.kind == "command" or not scope.framework.parsed_by_scripts:
@@ -90,7 +90,7 @@ def _takes(project: Project, scope: Scope, key: Key) -> bool:
     return states_any or _is_read_by_own_program(project, scope)
 
 
-def _is_read_by_own_program(project: Project, scope: Scope) -> bool:
+def _is_read_by_own_program(project: Project, scope: SettingScope) -> bool:
     """Whether a launch line starts the framework's own program with the file."""
     return any(
         run.command is not None and runs_program(scope.framework, run.command.words)

@@ -13,7 +13,7 @@ from ..reading.declarations import scopes_of
 from ..reading.recognition import stands_inside
 from ..reading.run_members import Run
 from ..reading.runs import runs_with
-from ..reading.scopes import Scope
+from ..reading.scopes import SettingScope
 
 QUANTIZED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-int[48]\b)")
 """In the name of a model: weights whose kernels take float16."""
@@ -22,7 +22,7 @@ QUANTIZED_BY_BNB = re.compile(r"(?i)\S*(\bbnb\b|\b[48]bit\b)")
 """The same of weights that bitsandbytes has quantized."""
 
 
-def one_of_several(project: Project, scope: Scope) -> str:
+def one_of_several(project: Project, scope: SettingScope) -> str:
     """Why a place is not for this run alone to change: other code, or another model, may need it as it is."""
     to_half = compute_dtype(project.target) == FP16
     if scope.command is not None and not to_half and any(map(QUANTIZED_FOR_HALF.match, scope.command.words)):
@@ -41,7 +41,7 @@ def one_of_several(project: Project, scope: Scope) -> str:
     return ""
 
 
-def chosen_in(project: Project, run: Run, scope: Scope) -> bool:
+def chosen_in(project: Project, run: Run, scope: SettingScope) -> bool:
     """Whether switches choose in a run between a ready-made setting and one beside it, which then does not count."""
     beside = [item for item in run.members if (item.scope.path, item.scope.title) == (scope.path, scope.title)]
     picked = [item.scope for item in beside if item.is_picked]
@@ -52,24 +52,24 @@ def chosen_in(project: Project, run: Run, scope: Scope) -> bool:
     return any(item in picked for item in others) and any(_is_other_half(scope, item) for item in others)
 
 
-def is_chosen_by_switches(project: Project, scope: Scope) -> bool:
+def is_chosen_by_switches(project: Project, scope: SettingScope) -> bool:
     """The same in each run that has a say of it."""
     runs = runs_with(project, scope)
     return bool(runs) and all(chosen_in(project, run, scope) for run in runs)
 
 
-def _is_an_exception(project: Project, scope: Scope) -> bool:
+def _is_an_exception(project: Project, scope: SettingScope) -> bool:
     """``if [ "$PLATFORM" = Darwin ]; then export MIXED_PRECISION=no; fi``: meant for some machines only."""
     document = project.document(scope.path)
     off = [setting for setting in scope.settings if setting.value and setting.key.meaning(setting.value) == "fp32"]
     return document is not None and any(stands_inside(document, setting.place.span.row) for setting in off)
 
 
-def _is_other_half(scope: Scope, other: Scope) -> bool:
+def _is_other_half(scope: SettingScope, other: SettingScope) -> bool:
     """Whether each of two places asks for a 16-bit type, and not for the same."""
     mine, theirs = ({FAMILIES[regime] for regime in item.regimes} - {"fp32"} for item in (scope, other))
     return bool(mine) and bool(theirs) and mine.isdisjoint(theirs)
 
 
-def _stated(scope: Scope) -> list[tuple[str, str | None]]:
+def _stated(scope: SettingScope) -> list[tuple[str, str | None]]:
     return sorted((setting.key.name, setting.value) for setting in scope.settings)

@@ -9,7 +9,7 @@ from ...python.names import ModuleNames, last_name, modules_with, string_of
 from ...source.project import Project
 from ...torch.dtypes import Constant, Dtype, as_dtype
 from ..reading.runs import all_runs_of
-from ..reading.source import Source
+from ..reading.source import ValueSource
 from ..reading.stated_words import is_precision_word, speaks
 
 SHOWING = ("autocast", "print", "info", "str", "repr", "format", "nullcontext")
@@ -20,7 +20,7 @@ PASSED_ON = (ast.Name, ast.Attribute, ast.Subscript, ast.Compare, ast.BoolOp, as
 """Expressions that give a setting, or a test of it, another name."""
 
 
-def chosen_besides(project: Project, source: Source, value: Constant) -> str:
+def chosen_besides(project: Project, source: ValueSource, value: Constant) -> str:
     """Where a setting that gets another value picks what is no precision; empty where that stays, or nothing does."""
     key = source.key.lstrip("-").rpartition(".")[2].replace("-", "_")
     near = _near(project, source)
@@ -35,7 +35,7 @@ def chosen_besides(project: Project, source: Source, value: Constant) -> str:
     return ""
 
 
-def _fallbacks(module: ModuleNames, key: str, source: Source) -> Iterator[ast.Call]:
+def _fallbacks(module: ModuleNames, key: str, source: ValueSource) -> Iterator[ast.Call]:
     """The other places that read a key with a default: ``cfg.get("amp", True)``, ``getattr(cfg, "amp", True)``."""
     for call in (*module.calls_by_name.get("get", ()), *module.calls_by_name.get("getattr", ())):
         words = [string_of(item) for item in call.args[:-1]]
@@ -44,7 +44,7 @@ def _fallbacks(module: ModuleNames, key: str, source: Source) -> Iterator[ast.Ca
             yield call
 
 
-def _near(project: Project, source: Source) -> set[str]:
+def _near(project: Project, source: ValueSource) -> set[str]:
     """The files of the runs that the source belongs to; none where that is not known."""
     runs = (run for run in all_runs_of(project) if source.path in (run.place.path, *run.modules))
     return {path for run in runs for path in run.modules}

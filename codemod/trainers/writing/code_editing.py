@@ -19,15 +19,17 @@ from ...model import (
 )
 from ...source.project import Project
 from ...torch.dtypes import TORCH_DTYPES
-from ..framework import Key, by_machine
-from ..reading.mapping_items import Item
+from ..framework import FrameworkKey, by_machine
+from ..reading.mapping_items import MappingItem
 from ..reading.recognition import stands_at
-from ..reading.scopes import FALSE, NULL, TRUE, CodeOrigin, Scope
-from .machine_choice import Question, question
-from .steps import Step
+from ..reading.scopes import FALSE, NULL, TRUE, CodeOrigin, SettingScope
+from .machine_choice import MachineQuestion, question
+from .steps import ChangeStep
 
 
-def code_edits(project: Project, scope: Scope, origin: CodeOrigin, steps: Sequence[Step]) -> tuple[Edit, ...]:
+def code_edits(
+    project: Project, scope: SettingScope, origin: CodeOrigin, steps: Sequence[ChangeStep]
+) -> tuple[Edit, ...]:
     """The edits that make all steps. Raises EditRefused."""
     if scope.kind == "call" and scope.is_open and any(step.setting is None for step in steps):
         raise EditRefused("arguments come from elsewhere, too: the same one twice is a TypeError")
@@ -44,7 +46,7 @@ class _Editor:
         self._items = origin.items
         self._node = origin.node
 
-    def operations(self, steps: Sequence[Step]) -> list[Operation]:
+    def operations(self, steps: Sequence[ChangeStep]) -> list[Operation]:
         present = [(self._items[step.setting.index], step) for step in steps if step.setting is not None]
         gone = tuple(f"{item.path}." for item, step in present if step.verb == "drop")
         present = [(item, step) for item, step in present if not item.path.startswith(gone)]
@@ -54,7 +56,7 @@ class _Editor:
         asks = any(by_machine(step.value) for step in steps)
         return [*found, *(edit.operation for edit in self._question().edits)] if asks else found
 
-    def _changed(self, item: Item, step: Step) -> list[PythonOperation]:
+    def _changed(self, item: MappingItem, step: ChangeStep) -> list[PythonOperation]:
         document, holder = self._document, item.holder
         if step.verb == "set":
             return self._set(item, step)
@@ -65,7 +67,7 @@ class _Editor:
             return [RemoveStatement(document.span(holder))]
         raise EditRefused(f"{step.verb} of {item.path} cannot be written here")
 
-    def _set(self, item: Item, step: Step) -> list[PythonOperation]:
+    def _set(self, item: MappingItem, step: ChangeStep) -> list[PythonOperation]:
         if step.setting is not None and step.setting.kind == "name":
             return self._other_member(item.value, step.value)
         text = self._machine_choice(step) if by_machine(step.value) else self._respelled(item, step)
@@ -82,7 +84,7 @@ class _Editor:
             raise EditRefused(f"{ast.unparse(value)} is imported in an unusual way")
         return [AddImport(f"from {package} import {name}"), ReplaceExpression(span, (name,))]
 
-    def _added(self, step: Step) -> list[PythonOperation]:
+    def _added(self, step: ChangeStep) -> list[PythonOperation]:
         text = self._machine_choice(step) if by_machine(step.value) else self._source(step.value)
         for place in self._places(step.key):
             parent, _, name = place.rpartition(".")
@@ -91,7 +93,7 @@ class _Editor:
                 return [SetArgument(self._document.span(holder), name, text), *_imports(step.value)]
         raise EditRefused(f"there is no section to add {step.key.name} to")
 
-    def _places(self, key: Key) -> tuple[str, ...]:
+    def _places(self, key: FrameworkKey) -> tuple[str, ...]:
         """Where a key may be added; to a call as its first argument."""
         if not self._is_call:
             return key.places
@@ -105,7 +107,7 @@ class _Editor:
         found = [item.section for item in self._items if item.section and stands_at(item.path, pattern)]
         return found[0] if len(found) == 1 else None
 
-    def _respelled(self, item: Item, step: Step) -> str:
+    def _respelled(self, item: MappingItem, step: ChangeStep) -> str:
         """A step's value as source, in the style of the expression whose place it takes."""
         if item.section is not None:
             raise EditRefused(f"{item.path} is a section")
@@ -125,11 +127,11 @@ class _Editor:
             is_single = source.count("'") > source.count('"')
         return text.replace('"', "'") if is_single and text[:1] == '"' and "'" not in text else text
 
-    def _question(self) -> Question:
+    def _question(self) -> MachineQuestion:
         assert self._node is not None
         return question(self._project, self._module, [self._node])
 
-    def _machine_choice(self, step: Step) -> str:
+    def _machine_choice(self, step: ChangeStep) -> str:
         parts, asked = by_machine(step.value), self._question()
         if step.setting is not None and step.setting.kind == "dtype":
             parts = tuple(f"{asked.torch}.{part}" for part in parts)

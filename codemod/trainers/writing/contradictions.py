@@ -24,11 +24,11 @@ from ..reading.parsed_files import interfaces_reading
 from ..reading.program_files import command_lines, file_named
 from ..reading.recognition import runs_program
 from ..reading.runs import runs_with
-from ..reading.scopes import FALSE, TRUE, Scope, Setting, SettingKind
+from ..reading.scopes import FALSE, TRUE, Setting, SettingKind, SettingScope
 from ..reading.setting_reads import names_read
-from ..reading.source import GIVEN, Source
-from .edits import Change, change_of
-from .steps import Step
+from ..reading.source import GIVEN, ValueSource
+from .edits import ScopeChange, change_of
+from .steps import ChangeStep
 
 RELEASES = "PF505"
 """The rule about flags and values that a release does not know (any more)."""
@@ -48,11 +48,11 @@ TESTING = (ast.IfExp, ast.Compare, ast.BoolOp)
 class Clash:
     """A contradiction that holds in one place."""
 
-    scope: Scope
+    scope: SettingScope
     contradiction: Contradiction
     settings: tuple[Setting, ...]
     """The declarations it is about; the first one is where it is reported."""
-    change: Change | None
+    change: ScopeChange | None
     """What mends it, where the regime of the place is known; None: nothing is known or can be written."""
     doubt: str = ""
     """Why it may not be the trainer's at all."""
@@ -93,7 +93,7 @@ def clashes_of(project: Project, code: str) -> Iterator[Clash]:
                 yield from _of_values(project, scope, contradiction)
 
 
-def _of_values(project: Project, scope: Scope, contradiction: Contradiction) -> Iterator[Clash]:
+def _of_values(project: Project, scope: SettingScope, contradiction: Contradiction) -> Iterator[Clash]:
     """What a call is handed from elsewhere: ``Trainer(precision=cfg["precision"])`` and a file that says ``fp16``."""
     read = {other.path for other in scopes_of(project) if other.framework is scope.framework}
     for item in handed_to(project, scope):
@@ -110,7 +110,7 @@ def _of_values(project: Project, scope: Scope, contradiction: Contradiction) -> 
             yield Clash(found, contradiction, (given, setting), None)
 
 
-def _is_for_others(project: Project, scope: Scope, source: Source) -> bool:
+def _is_for_others(project: Project, scope: SettingScope, source: ValueSource) -> bool:
     """Whether no run is seen to compose the file of a value, or another trainer is passed it as well."""
     if is_only_composed(project, source.path) and is_left_out(project, source.path):
         return True
@@ -119,7 +119,7 @@ def _is_for_others(project: Project, scope: Scope, source: Source) -> bool:
     return any((item.source.path, item.source.span) == where for other in others for item in handed_to(project, other))
 
 
-def _is_as_stored(scope: Scope, setting: Setting, key: str) -> bool:
+def _is_as_stored(scope: SettingScope, setting: Setting, key: str) -> bool:
     """Whether the code of a call passes on what it reads under a key: it tests nothing, and stores nothing there."""
     module, node = scope.argument(setting) or (None, None)
     value = only_value(module, node) if module is not None and isinstance(node, ast.Name) else node
@@ -132,7 +132,7 @@ def _is_as_stored(scope: Scope, setting: Setting, key: str) -> bool:
     )
 
 
-def _is_its_own(project: Project, scope: Scope) -> bool:
+def _is_its_own(project: Project, scope: SettingScope) -> bool:
     """Whether the project is the framework itself, or its parser defines the flags: then that decides what is known."""
     packages = (project.python_path(name) or "" for name in scope.framework.packages)
     if any(path.rpartition("/")[2] == "__init__.py" for path in packages):
@@ -148,7 +148,7 @@ def _defines(project: Project, name: str) -> bool:
     return any(option.flags for found in options for option in found)
 
 
-def _unless_own(project: Project, scope: Scope, clash: Clash) -> Iterator[Clash]:
+def _unless_own(project: Project, scope: SettingScope, clash: Clash) -> Iterator[Clash]:
     """The clash; where only marks that many programs share say whose file it is, no key is taken away, and no fix safe.
 
     Nothing where code of the project reads the very keys then, and no fix where it reads one that would be taken away.
@@ -168,7 +168,7 @@ def _unless_own(project: Project, scope: Scope, clash: Clash) -> Iterator[Clash]
         yield clash
 
 
-def _is_taken_as_arguments(project: Project, scope: Scope) -> bool:
+def _is_taken_as_arguments(project: Project, scope: SettingScope) -> bool:
     """Whether a parser, a program of the framework or a call of its arguments is seen to get what a file says."""
     if any(item.frameworks for item in scope.readers):
         return True
@@ -188,7 +188,7 @@ def _reads(project: Project, name: str) -> bool:
     return any(name in names_read(module) for module in modules_with(project, (name,)))
 
 
-def _clash(project: Project, scope: Scope, contradiction: Contradiction) -> Clash:
+def _clash(project: Project, scope: SettingScope, contradiction: Contradiction) -> Clash:
     settings = tuple(settings_in(scope, contradiction.when))
     change = change_of(project, scope, contradiction.patch(project.target or scope.regime))
     if change is not None and _leads_away(project, scope, change.steps):
@@ -196,7 +196,7 @@ def _clash(project: Project, scope: Scope, contradiction: Contradiction) -> Clas
     return Clash(scope, contradiction, settings, change)
 
 
-def _leads_away(project: Project, scope: Scope, steps: Iterable[Step]) -> bool:
+def _leads_away(project: Project, scope: SettingScope, steps: Iterable[ChangeStep]) -> bool:
     """Whether a step writes another value than the project's target wants there: the next round would take it back."""
     wanted = {
         action.key: action.value

@@ -14,7 +14,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...formats.text import Entry
+from ...formats.text import TextEntry
 from ...model import (
     Edit,
     EditRefused,
@@ -32,11 +32,11 @@ from ...python.options import SPEAKING, Option
 from ...source.project import Project
 from ..reading.command_options import declared_options
 from ..reading.links import sources, unfollowed_argument
-from ..reading.scopes import FALSE, TRUE, Scope
+from ..reading.scopes import FALSE, TRUE, SettingScope
 from ..reading.setting_reads import Read, read_of
-from ..reading.source import Source
+from ..reading.source import ValueSource
 from .handed_values import OF_A_RUN, asks_for_a_device_only
-from .steps import Plan, Step
+from .steps import ChangeStep, Plan
 from .text_editing import renamed
 from .widened_options import read_elsewhere
 
@@ -54,14 +54,14 @@ LIKE_OTHERS = ("store_true", "BooleanOptionalAction")
 class Beside:
     """How a call gets its other switch."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ChangeStep, ...]
     """The steps of the plan that this carries out."""
     edits: tuple[Edit, ...]
     done: str
     doubt: str
 
 
-def beside(project: Project, scope: Scope, plan: Plan) -> Beside | None:
+def beside(project: Project, scope: SettingScope, plan: Plan) -> Beside | None:
     """How a switch of a call that an option decides gives way to the other one; None where that is not known."""
     on = [step for step in plan.steps if step.setting is None and step.key.means and step.value == TRUE]
     off = [step for step in plan.unknown if step.value == FALSE and step.key.means]
@@ -75,7 +75,7 @@ def beside(project: Project, scope: Scope, plan: Plan) -> Beside | None:
         return None
 
 
-def _by_word(project: Project, scope: Scope, plan: Plan) -> Beside | None:
+def _by_word(project: Project, scope: SettingScope, plan: Plan) -> Beside | None:
     """The same of the word for a precision that a switch of this name picks: ``"fp16" if args.fp16 else "no"``."""
     steps = [step for step in plan.unknown if step.key.means]
     removed = _removed(project, scope) if not (steps or plan.steps) else None
@@ -91,7 +91,7 @@ def _by_word(project: Project, scope: Scope, plan: Plan) -> Beside | None:
     return _Pair(project, scope, step, picked, step.value, (), module, node.test, node).written((step,))
 
 
-def _removed(project: Project, scope: Scope) -> _Pair | None:
+def _removed(project: Project, scope: SettingScope) -> _Pair | None:
     """``Accelerator(fp16=args.fp16)``: releases that took this switch beside the word have the word as well."""
     new = (project.target or "").removesuffix("-mixed")
     words = [key for key in scope.framework.keys if key.means and key.choices and key.arguments]
@@ -99,7 +99,7 @@ def _removed(project: Project, scope: Scope) -> _Pair | None:
     argument = scope.argument(old) if old is not None and old.value is None else None
     if old is None or argument is None or len(words) != 1 or not words[0].accepts(new) or scope.of(words[0].name):
         return None
-    off = Step("set", old.key, FALSE, old)
+    off = ChangeStep("set", old.key, FALSE, old)
     return _Pair(project, scope, off, old.key.name, new, words[0].arguments[:1], *argument, is_removed=True)
 
 
@@ -108,8 +108,8 @@ class _Pair:
     """The switch that goes off and the one that comes on, with the expression that the first is passed."""
 
     project: Project
-    scope: Scope
-    off: Step
+    scope: SettingScope
+    off: ChangeStep
     old: str
     """What the one is called that goes off."""
     new: str
@@ -122,7 +122,7 @@ class _Pair:
     is_removed: bool = False
     """Whether the argument of today goes away, and the other one takes a word."""
 
-    def written(self, steps: tuple[Step, ...]) -> Beside | None:
+    def written(self, steps: tuple[ChangeStep, ...]) -> Beside | None:
         """All edits. Raises EditRefused."""
         call = self.scope.call
         is_passed = bool(self.argument) or self.choice is not None
@@ -213,7 +213,7 @@ class _Pair:
             word, today = _written(self.module, ast.Constant(self.new)), self.module.document.source(span(self.choice))
             yield self._here(ReplaceExpression(span(self.choice), (f"{word} if {other} else {today}",)))
 
-    def _declared(self, options: Sequence[Option], found: Sequence[Source]) -> Iterator[Edit]:
+    def _declared(self, options: Sequence[Option], found: Sequence[ValueSource]) -> Iterator[Edit]:
         """The option once more for the other switch, where the program does not define it yet."""
         for option in options:
             default = option.default
@@ -260,7 +260,7 @@ class _Pair:
 
     # --- who asks for it ----------------------------------------------------------------------------------------------
 
-    def _given(self, found: Sequence[Source]) -> Iterator[Edit]:
+    def _given(self, found: Sequence[ValueSource]) -> Iterator[Edit]:
         """The flags and entries that ask for the old switch, under the new name. Raises EditRefused."""
         for source in found:
             if source.value is not True:
@@ -278,7 +278,7 @@ class _Pair:
             text = source.config.document.text
             yield source.config.edit(renamed(text, source.entry, self._other(source.entry.name)))
 
-    def _beside(self, source: Source, entry: Entry) -> Entry | None:
+    def _beside(self, source: ValueSource, entry: TextEntry) -> TextEntry | None:
         assert source.config is not None
         key = (*entry.key[:-1], self._other(entry.name))
         return next(iter(source.config.text.find(*key)), None)

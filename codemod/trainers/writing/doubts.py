@@ -32,7 +32,7 @@ from ..reading.program_files import files_matching, script_of, words_of_script
 from ..reading.recognition import plain_flag
 from ..reading.run_files import BASES
 from ..reading.runs import runs_with
-from ..reading.scopes import CodeOrigin, Scope, TextOrigin
+from ..reading.scopes import CodeOrigin, SettingScope, TextOrigin
 from ..reading.stated_words import speaks
 from ..reading.trained_loads import trainer_calls
 from .handed_deepspeed import STARTING, may_be_handed
@@ -63,7 +63,7 @@ MORE = "more is needed than this edit, as the finding says"
 TWICE = "weights that are 16 bits wide today become float32, which takes twice the memory"
 
 
-def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str:
+def why_unproved(project: Project, scope: SettingScope, plan: Plan, target: str) -> str:
     """The first reason; empty where the runs that read the place are known."""
     if not reader_is_known(project, scope):
         return f"nothing here is known to read {_what(scope)}"
@@ -114,7 +114,7 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
     return OFF_TODAY if off and scope.regimes.keys() <= {"fp32"} and not scope.is_filled_in else ""
 
 
-def _is_made_for_nobody(project: Project, scope: Scope) -> bool:
+def _is_made_for_nobody(project: Project, scope: SettingScope) -> bool:
     """Whether nothing names what a call makes that only chooses dtypes, or comes to the call, whatever tests say."""
     if scope.call is None or not isinstance(scope.origin, CodeOrigin) or scope.framework.scales_loss:
         return False
@@ -122,7 +122,7 @@ def _is_made_for_nobody(project: Project, scope: Scope) -> bool:
     return not is_called or is_unnamed(project, scope)
 
 
-def _has_regions_without_steps(project: Project, scope: Scope) -> bool:
+def _has_regions_without_steps(project: Project, scope: SettingScope) -> bool:
     """Whether a program that holds its settings itself opens a region with them, and nothing here trains with it."""
     module = scope.origin.module if scope.is_of_module and isinstance(scope.origin, CodeOrigin) else None
     if module is None or not autocasts_in(project, module):
@@ -132,7 +132,7 @@ def _has_regions_without_steps(project: Project, scope: Scope) -> bool:
     return near.isdisjoint(item.path for item in training_modules(project))
 
 
-def _of_strangers(project: Project, scope: Scope) -> Iterator[str]:
+def _of_strangers(project: Project, scope: SettingScope) -> Iterator[str]:
     """The models that trainers with these arguments get from functions and classes which nobody is seen to call."""
     module = scope.origin.module if isinstance(scope.origin, CodeOrigin) and scope.call is not None else None
     for _, model, arguments, _ in trainer_calls(project, module) if module is not None else ():
@@ -146,7 +146,7 @@ def _of_strangers(project: Project, scope: Scope) -> Iterator[str]:
                 yield ast.unparse(model)
 
 
-def _classes_of_others(project: Project, scope: Scope) -> Iterator[str]:
+def _classes_of_others(project: Project, scope: SettingScope) -> Iterator[str]:
     """The class beside a setting (``_target_: kit.Trainer``) that is neither the trainer's own nor the project's."""
     origin, own = scope.origin, {name.partition(".")[0] for name in scope.framework.recognize.calls}
     if scope.kind != "file" or not isinstance(origin, TextOrigin) or not own:
@@ -162,11 +162,11 @@ def _classes_of_others(project: Project, scope: Scope) -> Iterator[str]:
                     yield name
 
 
-def _what(scope: Scope) -> str:
+def _what(scope: SettingScope) -> str:
     return "these flags" if scope.kind == "command" else "this file"
 
 
-def _widens_weights(project: Project, scope: Scope, plan: Plan) -> bool:
+def _widens_weights(project: Project, scope: SettingScope, plan: Plan) -> bool:
     """Whether weights leave 16 bits: with the regime (``bf16-true``), or by a setting of their own."""
     regimes = {*scope.regimes, *(item.regime or "" for item in handed_to(project, scope))}
     set_there = (step for step in plan.steps if step.setting is not None and step.key.role == "weights")
@@ -187,7 +187,7 @@ def _quantizing(command: CommandLine) -> Iterator[str]:
             yield flag
 
 
-def _loaded_in_few_bits(project: Project, scope: Scope) -> str:
+def _loaded_in_few_bits(project: Project, scope: SettingScope) -> str:
     """``load_in_8bit=True`` in what a trainer's module runs with: bitsandbytes' int8 products are in float16.
 
     So is what a 4-bit model keeps of its weights, if nothing says another dtype.
@@ -205,14 +205,14 @@ def _loaded_in_few_bits(project: Project, scope: Scope) -> str:
     return ""
 
 
-def _named_by_variables(project: Project, scope: Scope) -> Iterator[str]:
+def _named_by_variables(project: Project, scope: SettingScope) -> Iterator[str]:
     """The files that variables name on command lines of the runs that read a place."""
     for run in runs_with(project, scope):
         if run.command is not None:
             yield from _named_by_variable(project, run.place.path, run.command)
 
 
-def _defaulted(project: Project, scope: Scope) -> Iterator[str]:
+def _defaulted(project: Project, scope: SettingScope) -> Iterator[str]:
     """The variables of shells of which a value is only the default, and that other texts set, or pass the script."""
     for source in (item.source for item in handed_to(project, scope)):
         if source.config is None or not source.is_of_line:
@@ -226,7 +226,7 @@ def _defaulted(project: Project, scope: Scope) -> Iterator[str]:
                 yield name
 
 
-def _tested_in_shells(project: Project, scope: Scope) -> Iterator[str]:
+def _tested_in_shells(project: Project, scope: SettingScope) -> Iterator[str]:
     """Where a script asks a variable that holds the value: ``if [ "$PREC" = fp16 ]``, ``case "$PREC" in``."""
     places = [(setting.place.path, setting.place.span.row) for setting in scope.settings if setting.key.means]
     places += [(item.source.path, item.source.span.row) for item in handed_to(project, scope)]
@@ -239,7 +239,7 @@ def _tested_in_shells(project: Project, scope: Scope) -> Iterator[str]:
                 yield f"{path}:{row}"
 
 
-def _set_elsewhere(project: Project, scope: Scope) -> Iterator[tuple[str, str]]:
+def _set_elsewhere(project: Project, scope: SettingScope) -> Iterator[tuple[str, str]]:
     """The words of the launch lines that another file gives (``source common.sh``), where it speaks of precision."""
     followed = {item.source.path for item in handed_to(project, scope)}
     for run in runs_with(project, scope):
@@ -250,7 +250,7 @@ def _set_elsewhere(project: Project, scope: Scope) -> Iterator[tuple[str, str]]:
                     yield word, path
 
 
-def _unread_lists(project: Project, scope: Scope) -> Iterator[str]:
+def _unread_lists(project: Project, scope: SettingScope) -> Iterator[str]:
     """The words of the launch lines whose script gives them several words, a flag with a file among them."""
     for run in runs_with(project, scope):
         document = project.document(run.place.path) if run.command is not None else None
@@ -269,7 +269,7 @@ def _setting(project: Project, name: str) -> Iterator[str]:
             yield item.path
 
 
-def _unseen_bases(scope: Scope) -> Iterator[str]:
+def _unseen_bases(scope: SettingScope) -> Iterator[str]:
     """``_base_ = "mmdet::mask2former/..."``: the model and its kernels belong to another package."""
     module = scope.origin.module if isinstance(scope.origin, CodeOrigin) and scope.kind == "mapping" else None
     bound = module.module_scope.bindings.get(BASES[0], ()) if module is not None else ()
@@ -278,7 +278,7 @@ def _unseen_bases(scope: Scope) -> Iterator[str]:
             yield node.value
 
 
-def _strays(project: Project, scope: Scope, target: str) -> Iterator[str]:
+def _strays(project: Project, scope: SettingScope, target: str) -> Iterator[str]:
     """The DeepSpeed files with which somebody may start a trainer: nothing that is followed says it or rules it out."""
     runs = (run for run in runs_with(project, scope) if run.modules)
     if scope.framework.id in HANDED_FILES and any(may_be_handed(project, run) for run in runs):
@@ -288,7 +288,7 @@ def _strays(project: Project, scope: Scope, target: str) -> Iterator[str]:
                 yield item.path
 
 
-def _unfollowed_words(project: Project, scope: Scope, target: str) -> Iterator[str]:
+def _unfollowed_words(project: Project, scope: SettingScope, target: str) -> Iterator[str]:
     """What configurations say of a 16-bit dtype beside an engine that casts no input: data may be made in it."""
     if (
         scope.kind != "file"

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from ...model import Edit, EditRefused, Fix
 from ...source.project import Project
-from ..framework import Action, Key
+from ..framework import Action, FrameworkKey
 from ..reading.recognition import stands_at
-from ..reading.scopes import FALSE, TRUE, Scope, Setting, TextOrigin
+from ..reading.scopes import FALSE, TRUE, Setting, SettingScope, TextOrigin
 from .code_editing import code_edits
-from .steps import Step, in_words, plan_of
+from .steps import ChangeStep, in_words, plan_of
 from .text_editing import text_edits
 
 
-def edits_of(project: Project, scope: Scope, steps: Sequence[Step]) -> tuple[Edit, ...]:
+def edits_of(project: Project, scope: SettingScope, steps: Sequence[ChangeStep]) -> tuple[Edit, ...]:
     """The edits that make all the steps. Raises EditRefused when one of them cannot be made."""
     steps = exchanged(scope, steps)
     if isinstance(scope.origin, TextOrigin):
@@ -24,10 +24,10 @@ def edits_of(project: Project, scope: Scope, steps: Sequence[Step]) -> tuple[Edi
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ScopeChange:
     """All of what some actions want of one place."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ChangeStep, ...]
     edits: tuple[Edit, ...]
     done: str
     """What the edits do, in words."""
@@ -37,42 +37,42 @@ class Change:
         return Fix.unsafe(name, f"{self.done}{because}", *self.edits)
 
 
-def change_of(project: Project, scope: Scope, actions: Iterable[Action]) -> Change | None:
+def change_of(project: Project, scope: SettingScope, actions: Iterable[Action]) -> ScopeChange | None:
     """What carries out all of ``actions`` in one place; None where nothing is left to do, or a part cannot be done."""
     plan = plan_of(project, scope, actions)
     if not plan.steps or plan.reports or plan.unknown:
         return None
     try:
-        return Change(plan.steps, edits_of(project, scope, plan.steps), in_words(exchanged(scope, plan.steps)))
+        return ScopeChange(plan.steps, edits_of(project, scope, plan.steps), in_words(exchanged(scope, plan.steps)))
     except EditRefused:
         return None
 
 
-def exchanged(scope: Scope, steps: Sequence[Step]) -> list[Step]:
+def exchanged(scope: SettingScope, steps: Sequence[ChangeStep]) -> list[ChangeStep]:
     """``steps`` with a rename for every leading switch that goes out while another one is added, switched on."""
     left = list(steps)
     for added in [step for step in steps if step.setting is None and _is_leading(step.key)]:
         for gone in [step for step in left if _goes_out(step)]:
             name = _name(scope, added.key, gone.setting)
             if name and (added.value == TRUE or added.key.is_switch):
-                left[left.index(gone)] = Step("rename", gone.key, name, gone.setting)
+                left[left.index(gone)] = ChangeStep("rename", gone.key, name, gone.setting)
                 left.remove(added)
                 break
     return left
 
 
-def _is_leading(key: Key) -> bool:
+def _is_leading(key: FrameworkKey) -> bool:
     return any(value == TRUE for value, _ in key.means)
 
 
-def _goes_out(step: Step) -> bool:
+def _goes_out(step: ChangeStep) -> bool:
     """Whether a step takes out a leading switch that is on, and nothing but its absence is needed for that."""
     off = step.verb == "drop" or (step.verb == "set" and step.value == FALSE)
     is_on = step.setting is not None and step.setting.value == TRUE and step.setting.kind == "bool"
     return off and is_on and _is_leading(step.key) and step.key.default in (None, FALSE)
 
 
-def _name(scope: Scope, key: Key, setting: Setting | None) -> str:
+def _name(scope: SettingScope, key: FrameworkKey, setting: Setting | None) -> str:
     """What ``key`` is called at the place of ``setting``; empty where it cannot stand there."""
     if setting is None:
         return ""

@@ -18,7 +18,7 @@ from ..reading.precision import Compute, precision_of
 from ..reading.recognition import plain_flag
 from ..reading.run_members import Run
 from ..reading.runs import runs_of, runs_with
-from ..reading.scopes import TRUE, CodeOrigin, Scope
+from ..reading.scopes import TRUE, CodeOrigin, SettingScope
 
 DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "deepspeed_config_file", "ds_config")
 """Flags and arguments that name a DeepSpeed file."""
@@ -78,7 +78,7 @@ def _is_unknown(project: Project, module: ModuleNames, value: ast.expr) -> bool:
     return not bindings or any(not isinstance(item.value, ast.Constant | ast.Dict) for item in bindings)
 
 
-def beside_unseen_arguments(project: Project, scope: Scope, target: str) -> str:
+def beside_unseen_arguments(project: Project, scope: SettingScope, target: str) -> str:
     """The trainer's call beside a DeepSpeed file that is passed what nobody sees, its precision as well, or that
     asks for no 16-bit type.
 
@@ -95,7 +95,7 @@ def beside_unseen_arguments(project: Project, scope: Scope, target: str) -> str:
     return ""
 
 
-def is_plain_call(scope: Scope) -> bool:
+def is_plain_call(scope: SettingScope) -> bool:
     """Whether it is a call of transformers' own arguments, which asks for no 16-bit evaluation either."""
     module = scope.origin.module if isinstance(scope.origin, CodeOrigin) else None
     name = module.qualified(scope.call.func) if module is not None and scope.call is not None else None
@@ -103,7 +103,7 @@ def is_plain_call(scope: Scope) -> bool:
     return (name or "").startswith("transformers.") and not any(scope.last(key) is not None for key in of_evaluation)
 
 
-def handed_by_accelerate(project: Project) -> Iterator[tuple[Scope, str]]:
+def handed_by_accelerate(project: Project) -> Iterator[tuple[SettingScope, str]]:
     """The calls of transformers' arguments whose trainer accelerate hands a file (transformers 4.30 and later), each
     with its name: the launcher's own precision is not what the trainer compares it with."""
     for run in runs_of(project):

@@ -23,10 +23,10 @@ from ..reading.links import joined_sources, unfollowed_argument
 from ..reading.picked_words import is_full
 from ..reading.recognition import stands_inside
 from ..reading.runs import runs_with
-from ..reading.scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, token_of_constant
-from ..reading.source import Source, only_fallbacks, unused_defaults
+from ..reading.scopes import FALSE, NULL, TRUE, CodeOrigin, SettingScope, token_of_constant
+from ..reading.source import ValueSource, only_fallbacks, unused_defaults
 from .chosen_besides import chosen_besides
-from .steps import Step
+from .steps import ChangeStep
 from .widened_options import OTHER_READERS, WIDENED, is_read_otherwise, widened
 
 FP8 = "fp8"
@@ -40,7 +40,7 @@ PRECISIONS = frozenset({*CHOOSING, "fp32", "float32", "16"})
 """Words of a test that asks for one precision: what it picks is not renamed."""
 
 
-def asks_the_machine(project: Project, scope: Scope, step: Step) -> bool:
+def asks_the_machine(project: Project, scope: SettingScope, step: ChangeStep) -> bool:
     """Whether the value is decided by a test of the hardware (``bf16=is_bf16_supported()``): right on any machine.
 
     A test for a device alone (``fp16=torch.cuda.is_available()``) says so of a switch that is to be on.
@@ -52,7 +52,7 @@ def asks_the_machine(project: Project, scope: Scope, step: Step) -> bool:
     return found is not None and asks_machine(project, *found, for_bf16=for_bf16)
 
 
-def _assigned(scope: Scope, step: Step) -> tuple[ModuleNames, ast.expr] | None:
+def _assigned(scope: SettingScope, step: ChangeStep) -> tuple[ModuleNames, ast.expr] | None:
     """The expression of a variable that a program reads as a setting, where a machine may make it bfloat16."""
     if (
         step.setting is None
@@ -63,7 +63,7 @@ def _assigned(scope: Scope, step: Step) -> tuple[ModuleNames, ast.expr] | None:
     return scope.origin.module, scope.origin.items[step.setting.index].value
 
 
-def asks_for_a_device_only(scope: Scope, step: Step) -> bool:
+def asks_for_a_device_only(scope: SettingScope, step: ChangeStep) -> bool:
     """``fp16=torch.cuda.is_available()``: whether there is a GPU, not which."""
     module, node = scope.argument(step.setting) or (None, None)
     called = module.qualified(node.func) if module is not None and isinstance(node, ast.Call) else None
@@ -80,7 +80,7 @@ class AtSources:
     """Why they may not be right for every run."""
 
 
-def edits_at_sources(project: Project, scope: Scope, step: Step) -> AtSources | None:
+def edits_at_sources(project: Project, scope: SettingScope, step: ChangeStep) -> AtSources | None:
     """The edits; None where a source is not known, speaks another vocabulary, or cannot be respelled."""
     argument = scope.argument(step.setting)
     found = joined_sources(project, *argument) if argument is not None else ()
@@ -136,7 +136,7 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> AtSources | 
     return AtSources(tuple(dict.fromkeys(edits)), doubt) if stated else None
 
 
-def edits_of_likenesses(project: Project, scope: Scope, step: Step) -> Iterator[tuple[Source, Edit]]:
+def edits_of_likenesses(project: Project, scope: SettingScope, step: ChangeStep) -> Iterator[tuple[ValueSource, Edit]]:
     """The edits of files that nothing is seen to read, only code that reads such keys; what is off there stays."""
     argument = scope.argument(step.setting)
     for source, meant in _likenesses(joined_sources(project, *argument) if argument is not None else (), step):
@@ -145,7 +145,7 @@ def edits_of_likenesses(project: Project, scope: Scope, step: Step) -> Iterator[
                 yield source, source.believed.respelled(_constant(step, source))
 
 
-def _likenesses(found: Sequence[Source], step: Step) -> Iterator[tuple[Source, str]]:
+def _likenesses(found: Sequence[ValueSource], step: ChangeStep) -> Iterator[tuple[ValueSource, str]]:
     """What such files ask for, each with its regime."""
     is_word = step.value not in (TRUE, FALSE)  # of two switches one may stand in another place
     for source in found if is_word else ():
@@ -155,7 +155,9 @@ def _likenesses(found: Sequence[Source], step: Step) -> Iterator[tuple[Source, s
             yield source, meant
 
 
-def _widened(project: Project, scope: Scope, step: Step, source: Source, found: Sequence[Source]) -> tuple[Edit, ...]:
+def _widened(
+    project: Project, scope: SettingScope, step: ChangeStep, source: ValueSource, found: Sequence[ValueSource]
+) -> tuple[Edit, ...]:
     """The edits after which the option of a source takes the value, too; empty where that is not known."""
     argument = scope.argument(step.setting)
     try:
@@ -164,7 +166,7 @@ def _widened(project: Project, scope: Scope, step: Step, source: Source, found: 
         return ()
 
 
-def _launchers_decide(project: Project, scope: Scope) -> bool:
+def _launchers_decide(project: Project, scope: SettingScope) -> bool:
     """Whether each run of a call that is given None says elsewhere what its trainer takes then."""
     runs = runs_with(project, scope)
     return bool(runs) and all(
@@ -172,7 +174,7 @@ def _launchers_decide(project: Project, scope: Scope) -> bool:
     )
 
 
-def _gives_way(project: Project, scope: Scope, step: Step, source: Source) -> bool:
+def _gives_way(project: Project, scope: SettingScope, step: ChangeStep, source: ValueSource) -> bool:
     """Whether a switch is off as soon as the other one is on: ``fp16=args.fp16 and not args.bf16, bf16=args.bf16``."""
     rivals = (scope.argument(item) for item in scope.settings if item.key.means and item is not step.setting)
     others = {
@@ -183,13 +185,13 @@ def _gives_way(project: Project, scope: Scope, step: Step, source: Source) -> bo
     return any(all((item.path, item.span, not item.value) in others for item in group) for group in source.provided)
 
 
-def _decided_beside(project: Project, scope: Scope) -> bool:
+def _decided_beside(project: Project, scope: SettingScope) -> bool:
     """Whether another place decides what each run of a call computes in, as a trainer's own switches do."""
     winners = [run.winner for run in runs_with(project, scope)]
     return bool(winners) and all(item is not None and item.scope is not scope for item in winners)
 
 
-def _is_given(project: Project, scope: Scope, step: Step) -> bool:
+def _is_given(project: Project, scope: SettingScope, step: ChangeStep) -> bool:
     """Whether each launch of a call gives the switch that picks this word: ``"bf16" if args.bf16 else "no"``."""
     members = [each for run in runs_with(project, scope) if run.command for each in run.members if each.scope is scope]
     return bool(members) and all(member.regime == step.key.meaning(step.value) for member in members)
@@ -201,7 +203,7 @@ def _names_precision(test: str) -> bool:
     return not (PRECISIONS - ({"precision"} if "mixed" in words else set())).isdisjoint(words)
 
 
-def asks_for_none(project: Project, scope: Scope, step: Step) -> bool:
+def asks_for_none(project: Project, scope: SettingScope, step: ChangeStep) -> bool:
     """Whether a step turns on what is written down as off: ``mixed_precision: no``, or an option's default of it."""
     if step.setting is None or step.key.meaning(step.value) in (None, "fp32"):
         return False
@@ -221,12 +223,12 @@ def asks_for_none(project: Project, scope: Scope, step: Step) -> bool:
     return any(token is not None and step.key.meaning(token) == "fp32" for token in tokens)
 
 
-def is_switched_off(scope: Scope) -> bool:
+def is_switched_off(scope: SettingScope) -> bool:
     """Whether a switch is written down as off, as in ``bf16: false``."""
     return any(setting.value == FALSE for setting in scope.settings if setting.key.means)
 
 
-def _off_beside_others(found: Sequence[Source], step: Step) -> frozenset[Source]:
+def _off_beside_others(found: Sequence[ValueSource], step: ChangeStep) -> frozenset[ValueSource]:
     """The values of runs that have mixed precision off, where other runs have it on: these alone move."""
     regimes = {item: step.key.meaning(token_of_constant(item.value) or "") for item in found}
     per_run = [item for item in found if item.kind in OF_A_RUN]
@@ -234,13 +236,15 @@ def _off_beside_others(found: Sequence[Source], step: Step) -> frozenset[Source]
     return frozenset(item for item in found if on and regimes[item] == "fp32" != step.key.meaning(step.value))
 
 
-def _other_words(found: Sequence[Source]) -> frozenset[Source]:
+def _other_words(found: Sequence[ValueSource]) -> frozenset[ValueSource]:
     """The words for float32 that code picks a value for, where runs are given one for 16 bits: these alone move."""
     on = any(as_dtype(item.word) in HALVES and item.kind in OF_A_RUN for item in found)
     return frozenset(item for item in found if on and item.word and is_full(item.word))
 
 
-def _off_where_others_are_on(project: Project, scope: Scope, step: Step, found: Sequence[Source]) -> frozenset[Source]:
+def _off_where_others_are_on(
+    project: Project, scope: SettingScope, step: ChangeStep, found: Sequence[ValueSource]
+) -> frozenset[ValueSource]:
     """The same of a switch: where a run has it on, and none has another one on, the others are off on purpose."""
     if step.value != TRUE or not any(item.value is True and item.kind in OF_A_RUN for item in found):
         return frozenset()
@@ -250,7 +254,7 @@ def _off_where_others_are_on(project: Project, scope: Scope, step: Step, found: 
     return frozenset(item for item in found if is_alone and item.value is False)
 
 
-def _is_an_exception(project: Project, source: Source) -> bool:
+def _is_an_exception(project: Project, source: ValueSource) -> bool:
     """``if [ "$PLATFORM" = Darwin ]; then export MIXED_PRECISION=no; fi``: meant for some machines only."""
     document = project.document(source.path) if source.kind == "variable" else None
     return document is not None and stands_inside(document, source.span.row)
@@ -260,7 +264,7 @@ def _words(test: str) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", test.lower().replace("_", " ")))
 
 
-def _constant(step: Step, source: Source) -> Constant:
+def _constant(step: ChangeStep, source: ValueSource) -> Constant:
     """The constant that a step writes at a place; where a word picks it, one of those that words pick."""
     token, wanted = step.value, step.key.meaning(step.value)
     if token not in map(token_of_constant, source.offered):

@@ -12,11 +12,11 @@ from ..reading.declarations import scopes_of
 from ..reading.program_files import file_named
 from ..reading.recognition import plain_flag
 from ..reading.runs import runs_with
-from ..reading.scopes import Scope, TextOrigin
+from ..reading.scopes import SettingScope, TextOrigin
 from .handed_deepspeed import DEEPSPEED_FILES
 
 
-def of_any_program(project: Project, scope: Scope) -> Iterator[str]:
+def of_any_program(project: Project, scope: SettingScope) -> Iterator[str]:
     """The launch lines of the runs that read a place whose program is an argument: ``accelerate launch "$@"``."""
     for run in runs_with(project, scope):
         command = run.command if not run.modules else None
@@ -25,7 +25,7 @@ def of_any_program(project: Project, scope: Scope) -> Iterator[str]:
             yield f"{run.place.path}:{run.place.span.row}"
 
 
-def open_calls(project: Project, scope: Scope) -> Iterator[str]:
+def open_calls(project: Project, scope: SettingScope) -> Iterator[str]:
     """The calls of the same trainer in the runs of a line that take a dictionary nobody follows: ``Args(**cfg)``."""
     for member in (member for run in runs_with(project, scope) for member in run.members):
         other = member.scope
@@ -34,7 +34,7 @@ def open_calls(project: Project, scope: Scope) -> Iterator[str]:
             yield f"{other.path}:{other.span.row}"
 
 
-def missing_files(project: Project, scope: Scope, command: CommandLine) -> Iterator[str]:
+def missing_files(project: Project, scope: SettingScope, command: CommandLine) -> Iterator[str]:
     """The DeepSpeed files of a command line that the project does not hold, or that nobody here can read."""
     for word, after in pairwise((*command.words, "")):
         flag, equals, value = word.partition("=")
@@ -45,7 +45,7 @@ def missing_files(project: Project, scope: Scope, command: CommandLine) -> Itera
             yield value
 
 
-def _is_written(project: Project, scope: Scope, name: str) -> bool:
+def _is_written(project: Project, scope: SettingScope, name: str) -> bool:
     """Whether the script or notebook of a command line writes a file of this name itself."""
     origins = (other.origin for other in scopes_of(project) if other.path == scope.path)
     written = {item.config.name.rpartition("/")[2] for item in origins if isinstance(item, TextOrigin)}

@@ -41,7 +41,7 @@ forked, after that."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class MachineQuestion:
     """How one module asks."""
 
     text: str
@@ -63,7 +63,7 @@ class Question:
         return f"{fp16} if not {self.text} else {other}"
 
 
-def question(project: Project, module: ModuleNames, uses: Sequence[ast.AST], exact: bool = True) -> Question:
+def question(project: Project, module: ModuleNames, uses: Sequence[ast.AST], exact: bool = True) -> MachineQuestion:
     """How the places ``uses`` of ``module`` can ask. Raises EditRefused where the question cannot be put there.
 
     Not ``exact``: a test of the project's own will do that says no where there is no CUDA device.
@@ -71,7 +71,7 @@ def question(project: Project, module: ModuleNames, uses: Sequence[ast.AST], exa
     known = _known(project, module, exact)
     torch = torch_of(module) or "torch"
     if known is not None:
-        return Question(known, torch, ())
+        return MachineQuestion(known, torch, ())
     name = next((item for item in NAMES if _is_free(module, item)), None)
     if name is None or not uses:
         raise EditRefused("the names for the machine's question are taken")
@@ -81,7 +81,7 @@ def question(project: Project, module: ModuleNames, uses: Sequence[ast.AST], exa
         operations.append(AddImport("import torch"))
     path = module.document.path
     text = f"{name.lower()}()" if lazy else name
-    return Question(text, torch, tuple(Edit(path, item) for item in operations))
+    return MachineQuestion(text, torch, tuple(Edit(path, item) for item in operations))
 
 
 # --- a question that is there -----------------------------------------------------------------------------------------

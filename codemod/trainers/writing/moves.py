@@ -27,7 +27,7 @@ from ..reading.links import joined_sources
 from ..reading.loaded_files import serves_inference
 from ..reading.picked_calls import is_picked_by_word
 from ..reading.runs import is_said_over, runs_with
-from ..reading.scopes import AUTO, FALSE, Scope, Setting, TextOrigin
+from ..reading.scopes import AUTO, FALSE, Setting, SettingScope, TextOrigin
 from .added_keys import key_not_taken, read_by_name, value_not_taken
 from .alternatives import is_chosen_by_switches, one_of_several
 from .counterparts import beside
@@ -43,7 +43,7 @@ from .handed_values import (
     edits_of_likenesses,
 )
 from .origins import is_unset, set_at_origin
-from .steps import Plan, Step, in_words, plan_of, said
+from .steps import ChangeStep, Plan, in_words, plan_of, said
 from .unscaled import UNSCALED, raw_step, would_be_unscaled
 
 
@@ -112,11 +112,11 @@ def moves_of(project: Project) -> Iterator[Move]:
         yield move.only_reported("the same code builds another one that is decided elsewhere") if half else move
 
 
-def _siblings(scope: Scope) -> tuple[str, str]:
+def _siblings(scope: SettingScope) -> tuple[str, str]:
     return scope.path, scope.framework.id
 
 
-def _all_moves(project: Project, target: str) -> Iterator[tuple[Scope, Move]]:
+def _all_moves(project: Project, target: str) -> Iterator[tuple[SettingScope, Move]]:
     for scope in scopes_of(project):
         actions = scope.framework.actions(target)
         if actions and not purpose_of(scope.path).is_foreign and not _is_idle(project, scope):
@@ -134,12 +134,12 @@ def _all_moves(project: Project, target: str) -> Iterator[tuple[Scope, Move]]:
                     yield scope, Move(source.path, source.span, said, effect, (edit,), where, UNREAD, beside=True)
 
 
-def stands_aside(project: Project, scope: Scope) -> bool:
+def stands_aside(project: Project, scope: SettingScope) -> bool:
     """Whether the table says that a place computes on a CPU or trains nothing, which a move leaves as it is."""
     return any(holds(project, scope, condition) is True for condition in scope.framework.aside)
 
 
-def _is_idle(project: Project, scope: Scope) -> bool:
+def _is_idle(project: Project, scope: SettingScope) -> bool:
     """Whether a place serves no training, or none on an accelerator, or is a branch of the code."""
     if stands_aside(project, scope):
         return True
@@ -151,7 +151,7 @@ def _is_idle(project: Project, scope: Scope) -> bool:
     return scope.command is not None and only_launches_inference(scope.path, scope.command.script)
 
 
-def _by_machine(project: Project, scope: Scope, plan: Plan) -> Plan:
+def _by_machine(project: Project, scope: SettingScope, plan: Plan) -> Plan:
     """``plan`` where the machine decides all of it, or nothing: of two halves both might be on."""
     open_steps = [step for step in plan.unknown if by_machine(step.value) and step.key.means]
     if scope.kind != "call" or not open_steps:
@@ -165,7 +165,7 @@ def _by_machine(project: Project, scope: Scope, plan: Plan) -> Plan:
     return Plan((*plan.steps, *known), plan.reports, left)
 
 
-def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | None:
+def _move(project: Project, scope: SettingScope, plan: Plan, target: str) -> Move | None:
     reports = list(plan.reports)
     other = beside(project, scope, plan)
     whole, plan = plan, plan.without(other.steps) if other is not None else plan
@@ -226,7 +226,7 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     return moved.only_reported(unproved, aside=True) if written and looks_alike_only(project, scope) else moved
 
 
-def _is_passed_on(project: Project, scope: Scope, plan: Plan) -> bool:
+def _is_passed_on(project: Project, scope: SettingScope, plan: Plan) -> bool:
     """Whether options of a program do not take what a move needs, and code passes each of them to a trainer's call.
 
     Then the call gets what they lack.
@@ -244,12 +244,12 @@ def _passed_flags(project: Project) -> frozenset[tuple[str, int, int]]:
     return frozenset((source.path, source.span.row, source.span.column) for source in flags)
 
 
-def _follows(scope: Scope) -> bool:
+def _follows(scope: SettingScope) -> bool:
     leading = [setting for setting in scope.settings if setting.key.means]
     return bool(leading) and all(item.value == AUTO and item.key.meaning(AUTO) is None for item in leading)
 
 
-def _only_command(scope: Scope, edits: Sequence[Edit]) -> int | None:
+def _only_command(scope: SettingScope, edits: Sequence[Edit]) -> int | None:
     """The offset of the scope's command line where all the edits lie in it: other lines of the file are other runs."""
     if scope.command is None or not isinstance(scope.origin, TextOrigin):
         return None
@@ -261,7 +261,7 @@ def _only_command(scope: Scope, edits: Sequence[Edit]) -> int | None:
     return start if inside and len(operations) == len(edits) else None
 
 
-def _releases(project: Project, scope: Scope, steps: Sequence[Step]) -> Iterator[Release]:
+def _releases(project: Project, scope: SettingScope, steps: Sequence[ChangeStep]) -> Iterator[Release]:
     """The releases of the trainer that take what is written."""
     packages = scope.framework.packages
     for step in steps:
@@ -283,7 +283,7 @@ def _releases(project: Project, scope: Scope, steps: Sequence[Step]) -> Iterator
                     yield Release(named, release, near, f"{key.name}: {value}")
 
 
-def _programs_of(project: Project, scope: Scope) -> Iterator[ModuleNames]:
+def _programs_of(project: Project, scope: SettingScope) -> Iterator[ModuleNames]:
     """Where the programs begin that read a place."""
     runs = runs_with(project, scope)
     paths = [scope.path] if scope.kind in ("call", "mapping") else [path for run in runs for path in run.modules[:1]]
@@ -291,7 +291,7 @@ def _programs_of(project: Project, scope: Scope) -> Iterator[ModuleNames]:
         yield from modules_at(project, dict.fromkeys(paths))
 
 
-def _message(scope: Scope, target: str, reports: Sequence[str]) -> str:
+def _message(scope: SettingScope, target: str, reports: Sequence[str]) -> str:
     asked = sorted(scope.regimes)
     title = scope.framework.title
     if asked and asked != [target]:
@@ -302,7 +302,7 @@ def _message(scope: Scope, target: str, reports: Sequence[str]) -> str:
     return ": ".join(part for part in (message, "; ".join(reports)) if part)
 
 
-def _why_not(project: Project, scope: Scope, plan: Plan, target: str) -> str:
+def _why_not(project: Project, scope: SettingScope, plan: Plan, target: str) -> str:
     """Why a place must not be edited though it could be."""
     if would_be_unscaled(project, scope, target):
         return f"not changed automatically: {UNSCALED}"
@@ -317,7 +317,7 @@ def _why_not(project: Project, scope: Scope, plan: Plan, target: str) -> str:
     return reason or (f"not changed automatically: {choice}" if choice else "")
 
 
-def _would_be_dead(project: Project, scope: Scope, plan: Plan) -> str:
+def _would_be_dead(project: Project, scope: SettingScope, plan: Plan) -> str:
     """Why a switch cannot be written out beside one that options decide: both might be on, and the option would die."""
     added = next((step for step in plan.steps if step.setting is None and step.key.means and step.value != FALSE), None)
     if added is None or scope.kind != "call":
@@ -329,13 +329,13 @@ def _would_be_dead(project: Project, scope: Scope, plan: Plan) -> str:
     return ""
 
 
-def _not_asked(scope: Scope, step: Step, setting: Setting) -> str:
+def _not_asked(scope: SettingScope, step: ChangeStep, setting: Setting) -> str:
     if scope.kind == "call":
         return f"{setting.name} is decided elsewhere: let the machine decide there ({said(step.value)})"
     where = {"file": "a file", "command": "a command line", "environment": "a variable"}.get(scope.kind, "a mapping")
     return f"{where} cannot ask the machine: keep what the weakest one has in {setting.name}, or decide in Python code"
 
 
-def _states_something_else(scope: Scope, target: str) -> bool:
+def _states_something_else(scope: SettingScope, target: str) -> bool:
     """Whether the place asks for another regime, so that what cannot be written matters."""
     return any(regime != target for regime in scope.regimes) or not scope.is_decided

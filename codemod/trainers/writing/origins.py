@@ -8,16 +8,16 @@ from ...formats.shell_variables import REFERENCE
 from ...source.project import Project
 from ..reading.links import joined_sources, sources, unfollowed_argument
 from ..reading.picked_words import OTHERS, pick_of
-from ..reading.scopes import FALSE, TRUE, Scope, Setting, TextOrigin, token_of_constant
+from ..reading.scopes import FALSE, TRUE, Setting, SettingScope, TextOrigin, token_of_constant
 from ..reading.stated_shell import assigned_to
-from .steps import Step
+from .steps import ChangeStep
 
 UNSEEN = "elsewhere"
 MAX_SHOWN = 3
 """Places that are named."""
 
 
-def set_at_origin(project: Project, scope: Scope, step: Step) -> str:
+def set_at_origin(project: Project, scope: SettingScope, step: ChangeStep) -> str:
     """What a person has to write, and where, for a setting to get its value: the opposite where that is read."""
     assert step.setting is not None
     origin = origin_of(project, scope, step.setting)
@@ -41,7 +41,7 @@ def set_at_origin(project: Project, scope: Scope, step: Step) -> str:
     return f"{step.setting.name} is the opposite of {name} from {origin}, make {name} {value} there"
 
 
-def origin_of(project: Project, scope: Scope, setting: Setting) -> str:
+def origin_of(project: Project, scope: SettingScope, setting: Setting) -> str:
     """The places that give a setting its value, in words: ``config.py:8``; ``elsewhere`` where none is seen."""
     found = list(dict.fromkeys(_places(project, scope, setting)))
     if not found:
@@ -52,7 +52,7 @@ def origin_of(project: Project, scope: Scope, setting: Setting) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def is_unset(project: Project, scope: Scope, setting: Setting) -> bool:
+def is_unset(project: Project, scope: SettingScope, setting: Setting) -> bool:
     """Whether all that gives a call's argument its value gives None, as an option does that nobody passes."""
     argument = scope.argument(setting)
     found = sources(project, *argument) if argument is not None else ()
@@ -64,7 +64,7 @@ def is_unset(project: Project, scope: Scope, setting: Setting) -> bool:
     )
 
 
-def _places(project: Project, scope: Scope, setting: Setting) -> Iterator[str]:
+def _places(project: Project, scope: SettingScope, setting: Setting) -> Iterator[str]:
     argument = scope.argument(setting)
     for source in joined_sources(project, *argument) if argument is not None else ():
         if (source.value is not None or source.word) and not source.is_guessed:

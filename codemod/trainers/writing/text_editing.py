@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from ...formats.text import ConfigText, ConfigUnreadable, Entry, Scalar
+from ...formats.text import ConfigText, ConfigUnreadable, Scalar, TextEntry
 from ...model import Edit, EditRefused, ReplaceText
 from ..reading.recognition import stands_at
-from ..reading.scopes import FALSE, NULL, TRUE, Scope, Setting, TextOrigin
-from .steps import Step
+from ..reading.scopes import FALSE, NULL, TRUE, Setting, SettingScope, TextOrigin
+from .steps import ChangeStep
 
 
-def text_edits(scope: Scope, origin: TextOrigin, steps: Sequence[Step]) -> tuple[Edit, ...]:
+def text_edits(scope: SettingScope, origin: TextOrigin, steps: Sequence[ChangeStep]) -> tuple[Edit, ...]:
     """The edits that make all steps. Raises EditRefused."""
     draft = _Draft(origin)
     present = [(step.setting, step) for step in steps if step.setting is not None]
@@ -33,7 +33,7 @@ class _Draft:
         self._current: ConfigText = origin.config.text
         self.text = origin.config.document.text
 
-    def change(self, scope: Scope, setting: Setting, step: Step) -> None:
+    def change(self, scope: SettingScope, setting: Setting, step: ChangeStep) -> None:
         entry = self._current.entries[setting.index]
         if step.verb == "rename":
             if entry.kind == "override":
@@ -47,7 +47,7 @@ class _Draft:
         else:
             self._apply(self._current.set(entry, self._scalar(step.value)))
 
-    def _flag_of(self, setting: Setting, entry: Entry) -> Entry:
+    def _flag_of(self, setting: Setting, entry: TextEntry) -> TextEntry:
         """What is named like the setting: of ``FP16=True`` before ``--fp16 $FP16`` the flag, not the variable."""
         if not setting.name.startswith("-") or entry.name == setting.name:
             return entry
@@ -57,7 +57,7 @@ class _Draft:
             raise EditRefused(f"the value of {setting.name} comes from {entry.name}")
         return named[0]
 
-    def add(self, scope: Scope, step: Step) -> None:
+    def add(self, scope: SettingScope, step: ChangeStep) -> None:
         if scope.kind == "command":
             self._add_flag(scope, step)
         elif scope.kind == "environment":
@@ -67,7 +67,7 @@ class _Draft:
         else:
             self._add_key(scope, step)
 
-    def _add_flag(self, scope: Scope, step: Step) -> None:
+    def _add_flag(self, scope: SettingScope, step: ChangeStep) -> None:
         names = [setting.name for setting in scope.settings]
         if not step.key.flags or (names and not any(name.startswith("-") for name in names)):
             for setting in scope.settings:
@@ -84,7 +84,7 @@ class _Draft:
             flag = f"--{flag.lstrip('-').replace('-', '_')}"
         self._apply(self._current.insert(behind, flag, None if step.key.is_switch else _shell_text(step.value)))
 
-    def _add_override(self, step: Step) -> None:
+    def _add_override(self, step: ChangeStep) -> None:
         """``a.b=value`` behind the last word of this kind."""
         words = [entry for entry in self._current.entries if self._origin.holds(entry) and entry.kind == "override"]
         name = next((place for place in step.key.places if not set("*{") & set(place)), None)
@@ -93,12 +93,12 @@ class _Draft:
         lower = any(entry.raw in (TRUE, FALSE) for entry in words)  # as the words beside it write it
         self._apply(self._current.insert(words[-1], name, step.value if lower else _shell_text(step.value)))
 
-    def _last_of(self, scope: Scope, flags: Sequence[Entry]) -> Entry | None:
+    def _last_of(self, scope: SettingScope, flags: Sequence[TextEntry]) -> TextEntry | None:
         """The last flag that speaks of precision: the new one belongs beside it."""
         names = {setting.name for setting in scope.settings}
         return next((entry for entry in reversed(flags) if entry.name in names), None)
 
-    def _add_key(self, scope: Scope, step: Step) -> None:
+    def _add_key(self, scope: SettingScope, step: ChangeStep) -> None:
         dashes = any(setting.name.startswith("--") for setting in scope.settings)
         for place in self._near_first(scope, step.key.places):
             parent, _, name = place.rpartition(".")
@@ -111,7 +111,7 @@ class _Draft:
                 return
         raise EditRefused(f"there is no section to add {step.key.name} to")
 
-    def _near_first(self, scope: Scope, places: Sequence[str]) -> list[str]:
+    def _near_first(self, scope: SettingScope, places: Sequence[str]) -> list[str]:
         """The places in sections that speak of precision already, as they are named there, then all the others."""
         above = "".join(f"{part}." for part in self._top)
         names = (setting.name.removeprefix(above) for setting in scope.settings)
@@ -124,7 +124,7 @@ class _Draft:
         ]
         return [*near, *places]
 
-    def _section(self, pattern: str) -> Entry | None:
+    def _section(self, pattern: str) -> TextEntry | None:
         """The one mapping at a place below the top; the top itself where it is no whole text."""
         depth = len(self._top)
         below = [entry for entry in self._current.entries if entry.container == "mapping" and entry.key]
@@ -154,24 +154,24 @@ class _Draft:
             raise EditRefused(f"the result would not be readable: {error}") from error
 
 
-def _refuse_within_section(scope: Scope, setting: Setting) -> None:
+def _refuse_within_section(scope: SettingScope, setting: Setting) -> None:
     """``trainer.fp16=true`` of a section that code passes on: whether its file has the other key, too, is not known."""
     known = {place for key in scope.framework.keys for place in key.places}
     if "." in setting.name and setting.key.means and setting.name not in known:
         raise EditRefused(f"another key than {setting.name} may have to be added to a file first")
 
 
-def _is_bare(step: Step, entry: Entry) -> bool:
+def _is_bare(step: ChangeStep, entry: TextEntry) -> bool:
     """Whether a flag is a switch without a value: a word behind it is another one's, unless it is ``True`` or so."""
     return step.key.is_switch and entry.kind == "flag" and str(entry.value).lower() not in (TRUE, FALSE)
 
 
-def _is_on_by_itself(step: Step, entry: Entry) -> bool:
+def _is_on_by_itself(step: ChangeStep, entry: TextEntry) -> bool:
     """Whether a flag without a value is off where it is left out: a parser may know no other way to switch it off."""
     return entry.kind == "flag" and entry.style == "absent" and step.key.default == FALSE
 
 
-def renamed(text: str, entry: Entry, new: str) -> ReplaceText:
+def renamed(text: str, entry: TextEntry, new: str) -> ReplaceText:
     """The edit that gives an entry or flag another name. Raises EditRefused."""
     raw = text[entry.key_start : entry.key_end]
     at = raw.rfind(entry.name)

@@ -22,7 +22,7 @@ from ..reading.declarations import scopes_of
 from ..reading.known_readers import INSTRUCTIONS
 from ..reading.run_code import is_used
 from ..reading.runs import runs_of
-from ..reading.source import Source, only_fallbacks, unused_defaults
+from ..reading.source import ValueSource, only_fallbacks, unused_defaults
 from .handed_values import FALLBACK, UNREAD
 from .moves import Move
 
@@ -34,7 +34,7 @@ MAX_STARTS = 40
 """How many programs a file of the project can be a part of: one with more is a library, which every program shares."""
 
 
-def as_far_as_it_counts(move: Move, source: Source, found: Sequence[Source]) -> Move:
+def as_far_as_it_counts(move: Move, source: ValueSource, found: Sequence[ValueSource]) -> Move:
     """``move`` of one of the sources that a setting has; with leave only where another one may decide instead."""
     rivaled = UNREAD if source.is_guessed else OVERRIDDEN if source in unused_defaults(found) else ""
     if rivaled and isinstance(source.value, bool):

@@ -16,7 +16,7 @@ from ...python.scopes import last_name
 from ...source.project import Project
 from ...torch.scalers import scalers
 from ...torch.unscaled_steps import names_scaling, scales_somehow
-from ..reading.scopes import Scope
+from ..reading.scopes import SettingScope
 
 UNSCALED = "nothing is seen to scale the loss, which float16 needs: add a GradScaler to the training step first"
 PREPARING = ("prepare", "prepare_optimizer", "setup", "setup_optimizers")
@@ -24,7 +24,7 @@ PREPARING = ("prepare", "prepare_optimizer", "setup", "setup_optimizers")
 OPTIMIZERS, OTHERS = "torch.optim.", ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")
 
 
-def would_be_unscaled(project: Project, scope: Scope, target: str) -> bool:
+def would_be_unscaled(project: Project, scope: SettingScope, target: str) -> bool:
     """Whether float16 comes through a call that only chooses dtypes, and the programs' steps do not scale the loss."""
     if scope.framework.scales_loss or target != "fp16-mixed" or scope.kind != "call":
         return False

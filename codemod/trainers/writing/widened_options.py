@@ -14,18 +14,23 @@ from ...purpose.imports import connected_modules
 from ...python.names import ModuleNames, modules_at, string_of
 from ...python.options import NUMBERS, Option, options_in
 from ...source.project import Project
-from ..framework import Key
+from ..framework import FrameworkKey
 from ..reading.declarations import scopes_of
 from ..reading.loaded_files import loaders_of
 from ..reading.picked_words import SPELLINGS
-from ..reading.source import Source
+from ..reading.source import ValueSource
 
 OTHER_READERS = "other code reads the word as well, and may not know the new one"
 WIDENED = "the option takes a word then that it did not take"
 
 
 def widened(
-    project: Project, module: ModuleNames, key: Key, word: str, source: Source, found: Sequence[Source]
+    project: Project,
+    module: ModuleNames,
+    key: FrameworkKey,
+    word: str,
+    source: ValueSource,
+    found: Sequence[ValueSource],
 ) -> tuple[Edit, ...]:
     """The edits that give a setting ``word`` where its option takes other words only, with those of its declaration.
 
@@ -77,7 +82,9 @@ def _with_word(option: Option, listed: ast.expr, word: str) -> str:
     return text
 
 
-def read_elsewhere(project: Project, module: ModuleNames, key: Key, name: str, found: Sequence[Source]) -> bool:
+def read_elsewhere(
+    project: Project, module: ModuleNames, key: FrameworkKey, name: str, found: Sequence[ValueSource]
+) -> bool:
     """Whether code reads the setting ``name`` for anything but this argument of trainers' calls."""
     known: set[ast.AST] = set()
     for scope in scopes_of(project):
@@ -96,7 +103,7 @@ def read_elsewhere(project: Project, module: ModuleNames, key: Key, name: str, f
     return False
 
 
-def is_read_otherwise(project: Project, module: ModuleNames, passed: ast.expr, source: Source) -> bool:
+def is_read_otherwise(project: Project, module: ModuleNames, passed: ast.expr, source: ValueSource) -> bool:
     """Whether code near what a trainer is passed does anything else with a setting's word but compare it."""
     name, known = source.key.rpartition(".")[2].lstrip("-").replace("-", "_"), set(ast.walk(passed))
     for other in connected_modules(project, module):

@@ -27,7 +27,7 @@ _RECURRENT = tuple(
 HALF = "half"
 
 
-class Policy:
+class DevicePolicy:
     """The kernels of one device's autocast, installed for the CPU's key."""
 
     def __init__(
@@ -182,7 +182,7 @@ class Policy:
         raise RuntimeError(_BANNED_TEXT)
 
 
-class State:
+class DeviceAutocast:
     """What a program asks and says about autocast, by device type: the device's own is kept by torch as the CPU's."""
 
     def __init__(self, torch: Any, device: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from .tensors import tensors_in
 
 
-class Called:
+class AutocastReach:
     """Knows whether autocast reaches into an operation, and lets it."""
 
     def __init__(self, session: Any) -> None:

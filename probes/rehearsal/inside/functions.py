@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from .births import Birth
+from .births import TracedBirth
 from .tensors import dtype_name, tensors_in
 
 _QUIET = frozenset(
@@ -61,7 +61,7 @@ _QUIET = frozenset(
 MOST_LOADED = 1 << 20
 
 
-class Functions:
+class ObservedFunctions:
     """What happens at a call. The mode that torch calls is made by :func:`mode_of`."""
 
     def __init__(self, session: Any) -> None:
@@ -178,7 +178,7 @@ class Functions:
                 continue
             dtype = dtype_name(each.dtype)
             parent = next((birth for birth in known if birth is not None and birth.dtype == dtype), None)
-            births.note(each, Birth(place, name, dtype, on_device, parent))
+            births.note(each, TracedBirth(place, name, dtype, on_device, parent))
         self.session.finite.look(name, operands, results, place)
         if frame is not None and _calls_directly(frame):
             self._observed(func, place, operands, result, on_device)
@@ -195,7 +195,7 @@ class Functions:
         """What the program has made on the device without naming it as an argument."""
         place = self.places.here(2)
         for each in self.tensors_of(value):
-            self.births.note(each, Birth(place, operation, dtype_name(each.dtype), True))
+            self.births.note(each, TracedBirth(place, operation, dtype_name(each.dtype), True))
 
     def _observed(self, func: Any, place: Any, operands: Any, result: Any, on_device: bool) -> None:
         if not self.devices.simulated:
@@ -244,12 +244,12 @@ def _factories(torch: Any) -> frozenset[Any]:
         return frozenset()
 
 
-def mode_of(torch: Any, functions: Functions) -> Any:
+def mode_of(torch: Any, functions: ObservedFunctions) -> Any:
     """The mode that torch asks about every function, to be entered once per thread."""
     from torch.overrides import TorchFunctionMode
 
-    class Rehearsal(TorchFunctionMode):
+    class CallObserver(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return functions.call(func, args, kwargs or {})
 
-    return Rehearsal()
+    return CallObserver()

@@ -12,7 +12,7 @@ from .tensors import dtype_name
 MOST_INSTANCES = 4000
 
 
-class Modules:
+class ObservedModules:
     """Wraps ``Module.__call__``."""
 
     def __init__(self, session: Any) -> None:

@@ -12,7 +12,7 @@ _FOREIGN = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _NOWHERE = (None, None, None, None)
 
 
-class Place(NamedTuple):
+class FramePlace(NamedTuple):
     """The span of the running expression. Columns count bytes from 0, as Python does; None where it does not say."""
 
     filename: str
@@ -22,7 +22,7 @@ class Place(NamedTuple):
     end_column: int | None
 
 
-class Places:
+class UserFrames:
     """Tells the user's frames from those of libraries."""
 
     def __init__(self, root: str) -> None:
@@ -31,7 +31,7 @@ class Places:
         library = sysconfig.get_paths()
         self._foreign = tuple({own, library["stdlib"], library["platstdlib"], library["purelib"], library["platlib"]})
         self._users: dict[str, str] = {}
-        self._places: dict[tuple[str, str, int, int], Place] = {}
+        self._places: dict[tuple[str, str, int, int], FramePlace] = {}
 
     def file_of(self, filename: str) -> str:
         """The file's path below the root, "" when it is not the user's."""
@@ -60,12 +60,12 @@ class Places:
             frame = frame.f_back
         return None
 
-    def here(self, depth: int = 1) -> Place | None:
+    def here(self, depth: int = 1) -> FramePlace | None:
         """The user's line that is running, and what it evaluates."""
         frame = self.frame(sys._getframe(depth))
         return None if frame is None else self.of(frame)
 
-    def of(self, frame: FrameType) -> Place:
+    def of(self, frame: FrameType) -> FramePlace:
         code = frame.f_code
         key = (code.co_filename, code.co_name, code.co_firstlineno, frame.f_lasti)
         known = self._places.get(key)
@@ -73,15 +73,15 @@ class Places:
             known = self._places[key] = self._place(code, frame.f_lasti, frame.f_lineno)
         return known
 
-    def _place(self, code: CodeType, instruction: int, line: int) -> Place:
+    def _place(self, code: CodeType, instruction: int, line: int) -> FramePlace:
         row, end_row, column, end_column = _span(code, instruction)
         if row is None:
             row, end_row, column, end_column = line, line, None, None
-        return Place(self.file_of(code.co_filename), row, end_row or row, column, end_column)
+        return FramePlace(self.file_of(code.co_filename), row, end_row or row, column, end_column)
 
-    def stack(self, depth: int = 1, most: int = 8) -> list[Place]:
+    def stack(self, depth: int = 1, most: int = 8) -> list[FramePlace]:
         """The user's lines that are running, innermost first."""
-        found: list[Place] = []
+        found: list[FramePlace] = []
         frame = self.frame(sys._getframe(depth))
         while frame is not None and len(found) < most:
             found.append(self.of(frame))

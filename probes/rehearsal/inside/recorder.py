@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .births import Birth
-from .places import Place
+from .births import TracedBirth
+from .places import FramePlace
 
 LONGEST_NOTE = 300
 MOST_VALUES, MOST_FAILURES, MOST_NOTES = 20000, 400, 50
-Json = Any
+ObservedJson = Any
 
 
 class Recorder:
@@ -21,7 +21,7 @@ class Recorder:
 
     def __init__(self, answers: str) -> None:
         self.folder = Path(answers)
-        self.values: dict[tuple[Place, str], dict[str, Any]] = {}
+        self.values: dict[tuple[FramePlace, str], dict[str, Any]] = {}
         self.failures: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.modules: dict[str, dict[str, Any]] = {}
         self.training: dict[str, Any] = {}
@@ -34,7 +34,7 @@ class Recorder:
         if sentence not in self.notes and len(self.notes) < MOST_NOTES:
             self.notes.append(sentence)
 
-    def value(self, place: Place, part: str, dtype: str, rank: int, device: str) -> None:
+    def value(self, place: FramePlace, part: str, dtype: str, rank: int, device: str) -> None:
         """``part``: "call" for the value of the expression, "0", "1" for what stands in it as an argument."""
         seen = self.values.get((place, part))
         if seen is None:
@@ -76,11 +76,11 @@ class Recorder:
         os.replace(part, self.folder / f"{self.process}.json")
 
 
-def place_of(place: Place | None) -> Json:
+def place_of(place: FramePlace | None) -> ObservedJson:
     return None if place is None else list(place)
 
 
-def born(birth: Birth | None) -> Json:
+def born(birth: TracedBirth | None) -> ObservedJson:
     """The lines of a chain, as data: nearest first."""
     if birth is None:
         return []

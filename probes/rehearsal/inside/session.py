@@ -11,16 +11,16 @@ from typing import Any
 from . import dispatch, functions
 from .backward import Backward
 from .births import Births
-from .called import Called
+from .called import AutocastReach
 from .checkpoints import Checkpoints
 from .devices import Devices
 from .ending import Ending
 from .failures import Failures
 from .finite import Finite
-from .modules import Modules
-from .places import Places
+from .modules import ObservedModules
+from .places import UserFrames
 from .recorder import Recorder
-from .settings import Settings
+from .settings import ProcessSettings
 from .tensor_devices import TensorDevices
 from .training import Training
 
@@ -35,23 +35,23 @@ class StopRehearsal(SystemExit):
 class Session:
     """The rehearsal of one process."""
 
-    def __init__(self, torch: Any, settings: Settings) -> None:
+    def __init__(self, torch: Any, settings: ProcessSettings) -> None:
         self.torch, self.settings = torch, settings
         on = settings.on
-        self.places = Places(settings.root)
+        self.places = UserFrames(settings.root)
         self.births = Births()
         self.recorder = Recorder(settings.answers)
         self.recorder.state.update({"torch": str(torch.__version__).partition("+")[0], "simulated": on.simulated})
         self.devices = Devices(torch, on.type, on.simulated)
         self.in_backward = self.step = self.evaluated = 0
-        self.called = Called(self)
+        self.called = AutocastReach(self)
         self.enough = self.stopping = self.ignoring_gaps = self.ffts_are_half = False
         self.backward: Backward = Backward(self)
         self.training = Training(self)
         self.failures = Failures(self)
-        self.functions = functions.Functions(self)
+        self.functions = functions.ObservedFunctions(self)
         self.tensor_devices = TensorDevices(self.functions)
-        self.modules = Modules(self)
+        self.modules = ObservedModules(self)
         self.ending = Ending(self)
         self.finite = Finite(self)
         self.checkpoints = Checkpoints(self)

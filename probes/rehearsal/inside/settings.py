@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Device:
+class ProgramDevice:
     """A device as its program sees it. ``type`` is what torch calls it: cuda, mps, cpu."""
 
     profile: str
@@ -23,14 +23,14 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProcessSettings:
     """Given to every process of the command."""
 
     root: str
     answers: str
     """The folder into which each process writes what it saw."""
     device: dict[str, Any]
-    """The fields of :class:`Device`."""
+    """The fields of :class:`ProgramDevice`."""
     steps: int = 3
     no_write: bool = False
     began: float = 0.0
@@ -41,5 +41,5 @@ class Settings:
     """Patterns of the modules to compare with a float64 shadow; without any there is no shadow."""
 
     @property
-    def on(self) -> Device:
-        return Device(**{**self.device, "capability": tuple(self.device.get("capability", (8, 0)))})
+    def on(self) -> ProgramDevice:
+        return ProgramDevice(**{**self.device, "capability": tuple(self.device.get("capability", (8, 0)))})

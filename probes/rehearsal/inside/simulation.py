@@ -9,7 +9,7 @@ from typing import Any
 from . import autocast, collectives, old_types, registered, streams
 from .imports import after_import
 from .loading import Loading
-from .settings import Device
+from .settings import ProgramDevice
 
 _NOT_COMPILED = "torch.compile ran eagerly: the rehearsal does not compile"
 
@@ -17,10 +17,10 @@ _NOT_COMPILED = "torch.compile ran eagerly: the rehearsal does not compile"
 def simulate(session: Any) -> None:
     """Make torch answer as on a machine with the device."""
     torch, device = session.torch, session.settings.on
-    policy = autocast.Policy(torch, device.type, not device.hip, session.tensor_devices.are_on_cpu)
+    policy = autocast.DevicePolicy(torch, device.type, not device.hip, session.tensor_devices.are_on_cpu)
     if not policy.install():
         session.recorder.note(f"this torch does not say what autocast for {device.type} casts: it is not simulated")
-    state = autocast.State(torch, device.type)
+    state = autocast.DeviceAutocast(torch, device.type)
     state.install()
     session.in_each_thread.append(state.enter_thread)
     if device.type == "cuda":
@@ -31,7 +31,7 @@ def simulate(session: Any) -> None:
     collectives.install(session)
 
 
-def _cuda(session: Any, torch: Any, device: Device) -> None:
+def _cuda(session: Any, torch: Any, device: ProgramDevice) -> None:
     cuda = torch.cuda
     count = session.devices.count
     answers: dict[str, Any] = {
@@ -85,7 +85,7 @@ def _put_away(module: Any, name: str) -> None:
         setattr(module, name, lambda backend=None: real())
 
 
-def _properties(device: Device) -> Any:
+def _properties(device: ProgramDevice) -> Any:
     return types.SimpleNamespace(
         name=device.name,
         major=device.capability[0],
@@ -104,7 +104,7 @@ def _properties(device: Device) -> Any:
     )
 
 
-def _versions(torch: Any, device: Device) -> None:
+def _versions(torch: Any, device: ProgramDevice) -> None:
     if device.hip:
         torch.version.cuda, torch.version.hip = None, torch.version.hip or "6.4"
     else:  # the own version where there is one: torchvision refuses to be imported beside another
@@ -146,7 +146,7 @@ def _mps(session: Any, torch: Any) -> None:
     _answer(torch.mps, "device_count", 1)
 
 
-def _general(session: Any, torch: Any, device: Device) -> None:
+def _general(session: Any, torch: Any, device: ProgramDevice) -> None:
     _accelerator(session, torch)
     _generators(session, torch)
     Loading(session).install()
@@ -186,11 +186,11 @@ def _accelerator(session: Any, torch: Any) -> None:
 def _generators(session: Any, torch: Any) -> None:
     devices, real = session.devices, torch.Generator
 
-    class Kind(type(real)):  # type: ignore[misc]
+    class SimulatedKind(type(real)):  # type: ignore[misc]
         def __instancecheck__(cls, value: Any) -> bool:
             return type.__instancecheck__(real, value)
 
-    class Generator(real, metaclass=Kind):  # type: ignore[misc,valid-type]
+    class Generator(real, metaclass=SimulatedKind):  # type: ignore[misc,valid-type]
         def __new__(cls, device: Any = "cpu") -> Any:
             made = real.__new__(cls, device=devices.real(device))
             made.claimed = devices.device if devices.asked(device) else devices.cpu

@@ -12,7 +12,7 @@ from typing import Any
 from . import children
 from .imports import after_import
 from .recorder import Recorder
-from .settings import Settings
+from .settings import ProcessSettings
 
 SESSION: list[Any] = []
 """The one session of this process, once torch is there; tests and forks look it up here."""
@@ -26,12 +26,12 @@ _HAS_GPU = (
 
 def begin(file: str) -> None:
     """Called by ``sitecustomize`` before the program's first line."""
-    settings = Settings(**json.loads(Path(file).read_text("utf-8")))
+    settings = ProcessSettings(**json.loads(Path(file).read_text("utf-8")))
     children.follow(file, str(Path(__file__).parents[1] / "inject"))
     after_import("torch", lambda torch: start(torch, settings))
 
 
-def start(module: Any, settings: Settings) -> None:
+def start(module: Any, settings: ProcessSettings) -> None:
     """Called once torch is there; ends the process where the machine is not the one that was asked for."""
     importlib.import_module("torch.utils._device")  # torch itself only imports it when it needs it
     from .session import Session
@@ -68,7 +68,7 @@ def _finds_gpu(module: Any) -> bool:
             os.environ[name] = before
 
 
-def on_this_machine(settings: Settings, has_gpu: bool) -> tuple[Settings, str]:
+def on_this_machine(settings: ProcessSettings, has_gpu: bool) -> tuple[ProcessSettings, str]:
     """What is asked of the process on a machine with or without a GPU, and why it cannot be done here."""
     if settings.gpu == "required" and not has_gpu:
         return settings, "--compare requires a GPU, and torch finds none in this machine"

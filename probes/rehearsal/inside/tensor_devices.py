@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .births import Birth
+from .births import TracedBirth
 from .old_types import on_the_cpu
 from .tensors import dtype_name, tensors_in
 
@@ -67,7 +67,7 @@ class TensorDevices:
     def _packed(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The sizes of a packed sequence stay on the CPU."""
         data, sizes = self.functions.operation(func, args, kwargs)
-        self.births.note(sizes, Birth(None, "lengths", dtype_name(sizes.dtype), False))
+        self.births.note(sizes, TracedBirth(None, "lengths", dtype_name(sizes.dtype), False))
         return data, sizes
 
     def on_device(self, tensor: Any) -> bool:
@@ -139,7 +139,7 @@ class TensorDevices:
             owner = self.births.of(args[0])
             on_device = owner.on_device if owner is not None else False
             place = owner.place if owner is not None else None
-            self.births.note(grad, Birth(place, "the gradient", dtype_name(grad.dtype), on_device, owner))
+            self.births.note(grad, TracedBirth(place, "the gradient", dtype_name(grad.dtype), on_device, owner))
         return grad
 
     def _set_data(self, func: Any, args: Any, kwargs: Any) -> Any:

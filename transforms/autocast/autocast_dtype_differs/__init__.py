@@ -44,7 +44,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, checked_autocasts, dtype_scenarios
 from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.imported import dropped_import
-from .declared_dtype import Declared, declared_near
+from .declared_dtype import DeclaredDtype, declared_near
 
 FORWARDS = (
     "forward",
@@ -97,12 +97,12 @@ def _may_inherit(region: Autocast) -> bool:
     return any(is_in_context(module, call) for call in module.calls_by_name.get(name, []))
 
 
-def _finding(region: Autocast, declared: Declared) -> Finding:
+def _finding(region: Autocast, declared: DeclaredDtype) -> Finding:
     message = f"without a dtype this autocast computes in float16 on CUDA, while {declared.what}"
     return rule.at(region.module, region.node, message, declared.places, _fixes(region, declared))
 
 
-def _fixes(region: Autocast, declared: Declared) -> list[Fix]:
+def _fixes(region: Autocast, declared: DeclaredDtype) -> list[Fix]:
     module, found = region.module, list[Fix]()
     if declared.context is not None and _can_be_replaced(region):
         text = f"{declared.context}.autocast()"

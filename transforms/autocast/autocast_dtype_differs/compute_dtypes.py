@@ -18,7 +18,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
-from ....codemod.torch.dtypes import BF16, UNKNOWN, Dtype, Given, Scenario, as_dtype
+from ....codemod.torch.dtypes import BF16, UNKNOWN, Dtype, Scenario, TestedText, as_dtype
 from ....codemod.torch.imported import torch_at
 from ....codemod.torch.scalers import scalers
 from ....codemod.torch.weights import given_for_dtype
@@ -44,7 +44,7 @@ TORCH_NAMES = ("bfloat16", "float16", "float32", "half", "float")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedDtype:
     """A place that names the dtype."""
 
     node: ast.AST
@@ -55,7 +55,7 @@ class Named:
     """The dtype as source text for the region."""
 
 
-def compute_dtype_at(project: Project, module: ModuleNames, node: ast.AST, weights: bool = False) -> Named | None:
+def compute_dtype_at(project: Project, module: ModuleNames, node: ast.AST, weights: bool = False) -> NamedDtype | None:
     """The variable or attribute seen at ``node`` that is called like autocast's dtype and can be bfloat16.
 
     With ``weights`` also one that is called like the weights' dtype, which accelerate's scripts derive from it.
@@ -64,7 +64,7 @@ def compute_dtype_at(project: Project, module: ModuleNames, node: ast.AST, weigh
     for name in names:
         for text, scenarios, birth in _seen(project, module, node, name):
             if any(item.value == BF16 and not is_impossible(project, module, item) for item in scenarios):
-                return Named(birth, f"{text}, which is in scope, can be bfloat16", f"{text} is chosen here", text)
+                return NamedDtype(birth, f"{text}, which is in scope, can be bfloat16", f"{text} is chosen here", text)
     return None
 
 
@@ -116,7 +116,7 @@ def bf16_is_asked_for(project: Project) -> bool:
 # --- what switches the scaler -----------------------------------------------------------------------------------------
 
 
-def option_of_scaler(project: Project, region: Autocast) -> Named | None:
+def option_of_scaler(project: Project, region: Autocast) -> NamedDtype | None:
     """``GradScaler(enabled=args.dtype == "float16")``: the setting that the scaler follows and autocast does not."""
     module = region.module
     conditions = conditions_in(project, module)
@@ -133,11 +133,11 @@ def option_of_scaler(project: Project, region: Autocast) -> Named | None:
                 why = f"the scaler follows {given.text}"
                 fits = means_the_same(module, given.node, region.node)
                 text = named_in_torch(project, region, given) if fits else None
-                return Named(scaler.call, f"{given.text} can ask for bfloat16", why, text)
+                return NamedDtype(scaler.call, f"{given.text} can ask for bfloat16", why, text)
     return None
 
 
-def named_in_torch(project: Project, region: Autocast, given: Given) -> str | None:
+def named_in_torch(project: Project, region: Autocast, given: TestedText) -> str | None:
     """``getattr(torch, args.dtype)``, where every value that is known of the setting is the name of a dtype."""
     torch = torch_at(region.module, region.node)
     known = constants_of(project, region.module, given.node) - {UNKNOWN} | set(given.values)
@@ -145,7 +145,7 @@ def named_in_torch(project: Project, region: Autocast, given: Given) -> str | No
     return f"getattr({torch}, {ast.unparse(given.node)})" if fits else None
 
 
-def weights_used_in(project: Project, region: Autocast) -> Named | None:
+def weights_used_in(project: Project, region: Autocast) -> NamedDtype | None:
     """A model whose weights are certainly bfloat16 and that runs in the region."""
     if region.form != "with":
         return None
@@ -161,7 +161,7 @@ def weights_used_in(project: Project, region: Autocast) -> Named | None:
             made = change.node
             asked = _asked_in(made) if isinstance(made, ast.Call) else None
             text = ast.unparse(asked) if asked is not None and means_the_same(module, asked, region.node) else None
-            return Named(
+            return NamedDtype(
                 asked or made, f"the weights of {found.name} are bfloat16", f"the weights of {found.name}", text
             )
     return None
@@ -174,7 +174,7 @@ def _asked_in(made: ast.Call) -> ast.expr | None:
     return given[0] if len(given) == 1 else None
 
 
-def trainer_in(project: Project, region: Autocast) -> Named | None:
+def trainer_in(project: Project, region: Autocast) -> NamedDtype | None:
     """``TrainingArguments(bf16=True)``, ``Trainer(precision="bf16-mixed")`` in the same file.
 
     An Accelerator is asked for the precision by the variable that holds it (``declared_dtype``).
@@ -189,4 +189,4 @@ def trainer_in(project: Project, region: Autocast) -> Named | None:
         return None
     torch = torch_at(module, region.node)
     text = f"{torch}.bfloat16" if torch is not None else None
-    return Named(found[0].call, "the trainer computes in bfloat16", "bfloat16 is asked for here", text)
+    return NamedDtype(found[0].call, "the trainer computes in bfloat16", "bfloat16 is asked for here", text)

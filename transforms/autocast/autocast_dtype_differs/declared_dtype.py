@@ -44,7 +44,7 @@ from ....codemod.torch.autocast import (
 from ....codemod.torch.dtypes import BF16, Constant, Scenario
 from ....codemod.torch.imported import torch_at
 from .compute_dtypes import (
-    Named,
+    NamedDtype,
     bf16_is_asked_for,
     compute_dtype_at,
     is_impossible,
@@ -61,7 +61,7 @@ MAX_CALLERS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredDtype:
     """What is declared, where, and how the region can say the same."""
 
     what: str
@@ -73,11 +73,11 @@ class Declared:
     """The object whose ``autocast()`` fits."""
 
 
-def declared_near(project: Project, region: Autocast) -> Declared | None:
+def declared_near(project: Project, region: Autocast) -> DeclaredDtype | None:
     """The first of the declarations that bind ``region``; None when the project says nothing that contradicts it."""
     switch = own_switch(project, region)
     if switch is not None and not is_evaluation(region):
-        return Declared(switch.what, (region.module.place(switch.node, switch.why),), switch.text)
+        return DeclaredDtype(switch.what, (region.module.place(switch.node, switch.why),), switch.text)
     if is_chosen(project, region) or not runs_in_training(project, region):
         return None
     for source in (_by_accelerator, _by_training, _by_named_dtype, _by_caller):
@@ -87,7 +87,7 @@ def declared_near(project: Project, region: Autocast) -> Declared | None:
     return None
 
 
-def _by_accelerator(project: Project, region: Autocast) -> Declared | None:
+def _by_accelerator(project: Project, region: Autocast) -> DeclaredDtype | None:
     module = region.module
     accelerator = accelerator_at(project, module, region.node)
     if accelerator is None:
@@ -106,7 +106,7 @@ def _by_accelerator(project: Project, region: Autocast) -> Declared | None:
     dtype = named.text if named is not None else None
     if dtype is None and accelerator.values == {BF16}:
         dtype = _bf16_at(region)
-    return Declared(what, tuple(dict.fromkeys(places))[:4], dtype, accelerator.text)
+    return DeclaredDtype(what, tuple(dict.fromkeys(places))[:4], dtype, accelerator.text)
 
 
 def _asks_for_bf16(module: ModuleNames) -> bool:
@@ -123,13 +123,13 @@ def _asks_for_bf16(module: ModuleNames) -> bool:
 # --- the training step's own region -----------------------------------------------------------------------------------
 
 
-def _by_training(project: Project, region: Autocast) -> Declared | None:
+def _by_training(project: Project, region: Autocast) -> DeclaredDtype | None:
     module = region.module
     declaring = [item for item in _can_be_bf16(project, module) if _binds(item, region)]
     if not declaring:
         return None
     places = tuple(module.place(item.node, "this region has a dtype") for item in declaring[:2])
-    return Declared(_says(project, declaring), places, _text_for(project, declaring, region))
+    return DeclaredDtype(_says(project, declaring), places, _text_for(project, declaring, region))
 
 
 def _says(project: Project, declaring: Sequence[Autocast]) -> str:
@@ -185,28 +185,28 @@ def _calls(region: Autocast, name: str) -> bool:
 # --- a variable, the scaler's own condition, the weights, a trainer's argument ----------------------------------------
 
 
-def _by_named_dtype(project: Project, region: Autocast) -> Declared | None:
+def _by_named_dtype(project: Project, region: Autocast) -> DeclaredDtype | None:
     for named in _named(project, region):
         module = region.module
-        return Declared(named.what, (module.place(named.node, named.why),), named.text)
+        return DeclaredDtype(named.what, (module.place(named.node, named.why),), named.text)
     return None
 
 
-def _named(project: Project, region: Autocast) -> Iterator[Named]:
+def _named(project: Project, region: Autocast) -> Iterator[NamedDtype]:
     for find in (_variable, option_of_scaler, weights_used_in, trainer_in):
         named = find(project, region)
         if named is not None:
             yield named
 
 
-def _variable(project: Project, region: Autocast) -> Named | None:
+def _variable(project: Project, region: Autocast) -> NamedDtype | None:
     return compute_dtype_at(project, region.module, region.node)
 
 
 # --- a training script that calls the function ------------------------------------------------------------------------
 
 
-def _by_caller(project: Project, region: Autocast) -> Declared | None:
+def _by_caller(project: Project, region: Autocast) -> DeclaredDtype | None:
     """The function around the region is called from a file whose training step computes in bfloat16."""
     function = function_scope(region.module, region.node).node
     if not isinstance(function, ast.FunctionDef) or "backward" in region.module.calls_by_name:
@@ -221,7 +221,7 @@ def _by_caller(project: Project, region: Autocast) -> Declared | None:
             site.module.place(declaring[0].node, "this region has a dtype"),
             site.module.place(site.call, "and calls the function here"),
         )
-        return Declared(_says(project, declaring), places, _text_for(project, declaring, region))
+        return DeclaredDtype(_says(project, declaring), places, _text_for(project, declaring, region))
     return None
 
 

@@ -33,7 +33,7 @@ SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ObjectKeeper:
     """What keeps one object: a statement, a parameter, or the decorator that makes it."""
 
     keeper: ast.AST
@@ -53,7 +53,7 @@ def entered_again(project: Project) -> Iterator[Draft]:
         for region in autocasts_in(project, module):
             function = module.parents[region.node]
             if region.form == "decorator" and region.call is not None and isinstance(function, FunctionNode):
-                yield from _draft(project, module, region.node, function, region, Held(region.node))
+                yield from _draft(project, module, region.node, function, region, ObjectKeeper(region.node))
 
 
 def _of_context(
@@ -81,7 +81,7 @@ def _draft(
     context: ast.expr,
     body: ast.With | FunctionNode,
     region: Autocast,
-    held: Held,
+    held: ObjectKeeper,
 ) -> Iterator[Draft]:
     """The finding for one region, where autocast is off around it."""
     way = next(_again(project, module, body, held, 0, set()), None)
@@ -107,14 +107,14 @@ def _may_be_on(project: Project, module: ModuleNames, body: ast.With | FunctionN
 # --- what one object is known by --------------------------------------------------------------------------------------
 
 
-def held_as(project: Project, module: ModuleNames, node: ast.expr) -> Held | None:
+def held_as(project: Project, module: ModuleNames, node: ast.expr) -> ObjectKeeper | None:
     """What keeps the object that a name, or an attribute of ``self``, means wherever its function reads it."""
     chain = attribute_chain(node)
     owner = module.scope_of(node).enclosing_class
     if chain is not None and len(chain) == 2 and chain[0] == "self" and owner is not None:
         _, stores = attribute_bindings(project, module, owner, chain[1])
         once = all(getattr(item.scope.node, "name", "") == "__init__" for item in stores)
-        return Held(stores[0].node, of_self=True) if stores and once else None
+        return ObjectKeeper(stores[0].node, of_self=True) if stores and once else None
     if not isinstance(node, ast.Name):
         return None
     bindings = module.scope_of(node).lookup(node.id)
@@ -124,20 +124,25 @@ def held_as(project: Project, module: ModuleNames, node: ast.expr) -> Held | Non
     return _held_by(bindings)
 
 
-def _held_by(bindings: list[Binding]) -> Held | None:
+def _held_by(bindings: list[Binding]) -> ObjectKeeper | None:
     """Several assignments are the arms of a choice, where none stands in a loop of its own."""
     is_parameter = [item.kind for item in bindings] == ["parameter"]
     if not bindings or not (is_parameter or all(item.kind == "assign" for item in bindings)):
         return None
     scope = bindings[0].scope.node
-    return Held(bindings[0].node, scope if isinstance(scope, FunctionNode) else None)
+    return ObjectKeeper(bindings[0].node, scope if isinstance(scope, FunctionNode) else None)
 
 
 # --- from a region to where it is entered once more -------------------------------------------------------------------
 
 
 def _again(
-    project: Project, module: ModuleNames, body: ast.With | FunctionNode, held: Held, hops: int, seen: set[object]
+    project: Project,
+    module: ModuleNames,
+    body: ast.With | FunctionNode,
+    held: ObjectKeeper,
+    hops: int,
+    seen: set[object],
 ) -> Iterator[tuple[Place, ...]]:
     """The calls that lead from a region to where its object is entered once more, and that place."""
     waiting: list[ast.AST] = list(reversed(body.body))
@@ -158,7 +163,7 @@ def _again(
 
 
 def _called(
-    project: Project, module: ModuleNames, call: ast.Call, held: Held, hops: int, seen: set[object]
+    project: Project, module: ModuleNames, call: ast.Call, held: ObjectKeeper, hops: int, seen: set[object]
 ) -> Iterator[tuple[Place, ...]]:
     target = called_function(project, module, call)
     if target is None or not is_run(project, module, call):
@@ -172,7 +177,7 @@ def _called(
 
 
 def _through(
-    project: Project, target: FunctionTarget, held: Sequence[Held], hops: int, seen: set[object]
+    project: Project, target: FunctionTarget, held: Sequence[ObjectKeeper], hops: int, seen: set[object]
 ) -> Iterator[tuple[Place, ...]]:
     """The ways on from a function that runs in the region, and knows the object by one of ``held``."""
     decorators = target.node.decorator_list
@@ -186,8 +191,8 @@ def _through(
 
 
 def _held_in(
-    project: Project, module: ModuleNames, call: ast.Call, target: FunctionTarget, held: Held
-) -> Iterator[Held]:
+    project: Project, module: ModuleNames, call: ast.Call, target: FunctionTarget, held: ObjectKeeper
+) -> Iterator[ObjectKeeper]:
     """How a called function knows the object: by what keeps it here, or by a parameter that is passed it."""
     receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
     if not held.of_self or (isinstance(receiver, ast.Name) and receiver.id == "self" and target.bound):
@@ -199,7 +204,7 @@ def _held_in(
                 yield inner
 
 
-def _held_below(target: FunctionTarget, held: Held) -> Sequence[Held]:
+def _held_below(target: FunctionTarget, held: ObjectKeeper) -> Sequence[ObjectKeeper]:
     """The object by what keeps it, where this is the same in the function."""
     return [held] if held.within is None or held.within in target.module.ancestors(target.node) else []
 

@@ -62,7 +62,7 @@ from ....codemod.releases.pins import allowed, excludes
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, changes_default, dtype_scenarios
 from ....codemod.trainers.reading.programs_started import is_program
-from .deprecated_uses import OLD_AUTOCAST, WORDS, Use, class_tests, replacements_of_torch, uses_in
+from .deprecated_uses import OLD_AUTOCAST, WORDS, DeprecatedUse, class_tests, replacements_of_torch, uses_in
 from .import_groups import Group, groups_of, import_edits
 from .older_releases import broken_since, runs_older
 
@@ -192,7 +192,7 @@ def _finding(project: Project, verdict: _Verdict, groups: Sequence[Group]) -> Fi
     return rule.at(groups[0].module, uses[0].whole, _message(verdict, uses), evidence, fixes)
 
 
-def _message(verdict: _Verdict, uses: Sequence[Use]) -> str:
+def _message(verdict: _Verdict, uses: Sequence[DeprecatedUse]) -> str:
     names = list(dict.fromkeys(use.api for use in uses))
     kind = "DeprecationWarning" if all(use.entry.kind == "function" for use in uses) else "FutureWarning"
     places = f" ({len(uses)} uses{' in all' if names[1:] else ''})" if len(uses) > 1 else ""
@@ -221,11 +221,11 @@ def _fix(project: Project, verdict: _Verdict, groups: Sequence[Group]) -> Fix:
     return proved(project, "respell", message, edits, _release_of(groups), same)
 
 
-def _position(use: Use) -> tuple[int, int]:
+def _position(use: DeprecatedUse) -> tuple[int, int]:
     return use.whole.lineno, use.whole.col_offset
 
 
-def may_differ(project: Project, use: Use) -> bool:
+def may_differ(project: Project, use: DeprecatedUse) -> bool:
     """Whether ``use`` may run inside a region of another dtype than its own default."""
     if use.entry.kind != "autocast" or use.call is None or use.form not in ("call", "partial"):
         return False
@@ -243,12 +243,12 @@ def may_differ(project: Project, use: Use) -> bool:
     )
 
 
-def _decorates(use: Use) -> bool:
+def _decorates(use: DeprecatedUse) -> bool:
     """A decorator is made when its module is loaded, outside of any region."""
     return use.call in getattr(use.module.parents[use.whole], "decorator_list", ())
 
 
-def _runs_the_loop(use: Use) -> bool:
+def _runs_the_loop(use: DeprecatedUse) -> bool:
     """Whether the function around it also calls ``backward``: it opens the outermost region itself."""
     if any(_is_autocast_with(use, parent) for parent in use.module.ancestors(use.whole)):
         return False
@@ -259,7 +259,7 @@ def _runs_the_loop(use: Use) -> bool:
     )
 
 
-def _is_autocast_with(use: Use, parent: ast.AST) -> bool:
+def _is_autocast_with(use: DeprecatedUse, parent: ast.AST) -> bool:
     if not isinstance(parent, ast.With | ast.AsyncWith):
         return False
     called = (item.context_expr.func for item in parent.items if isinstance(item.context_expr, ast.Call))

@@ -98,7 +98,7 @@ _MODULES = {"torch.cuda.amp", "torch.cpu.amp"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Use:
+class DeprecatedUse:
     """One place that names an old API."""
 
     module: ModuleNames
@@ -137,13 +137,13 @@ class Use:
 
 
 @fact
-def all_uses(project: Project) -> tuple[Use, ...]:
+def all_uses(project: Project) -> tuple[DeprecatedUse, ...]:
     """Every use in the project, by file and place."""
     modules = modules_with(project, WORDS)
     return tuple(use for module in modules for use in uses_in(project, module))
 
 
-def uses_in(project: Project, module: ModuleNames) -> list[Use]:
+def uses_in(project: Project, module: ModuleNames) -> list[DeprecatedUse]:
     """Every use in one module, in source order."""
     found = []
     for node in module.nodes:
@@ -164,9 +164,9 @@ def _api(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute) 
     return resolved if resolved in DEPRECATED else None
 
 
-def _use(module: ModuleNames, node: ast.Name | ast.Attribute, api: str) -> Use:
+def _use(module: ModuleNames, node: ast.Name | ast.Attribute, api: str) -> DeprecatedUse:
     form, call = _form(module, node)
-    return Use(module, node, api, form, call, is_gated(module, node))
+    return DeprecatedUse(module, node, api, form, call, is_gated(module, node))
 
 
 def _form(module: ModuleNames, node: ast.expr) -> tuple[UseForm, ast.Call | None]:
@@ -224,16 +224,16 @@ def _is_compared(module: ModuleNames, node: ast.AST) -> bool:
     return False
 
 
-def class_tests(project: Project) -> dict[str, Use]:
+def class_tests(project: Project) -> dict[str, DeprecatedUse]:
     """Kind of API -> a place where objects of the old class are told apart from others: they must keep their class."""
-    found: dict[str, Use] = {}
+    found: dict[str, DeprecatedUse] = {}
     for use in all_uses(project):
         if use.form == "type" and not use.gated and not _accepts_new(use):
             found.setdefault(use.entry.kind, use)
     return found
 
 
-def _accepts_new(use: Use) -> bool:
+def _accepts_new(use: DeprecatedUse) -> bool:
     """``isinstance(x, (torch.cuda.amp.GradScaler, torch.amp.GradScaler))`` takes both."""
     parent = use.module.parents[use.node]
     others = parent.elts if isinstance(parent, ast.Tuple) else []

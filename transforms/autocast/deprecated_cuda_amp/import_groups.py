@@ -11,7 +11,7 @@ from ....codemod.python.bindings import only_value
 from ....codemod.python.names import Binding, ModuleNames, attribute_chain, modules_with, string_of
 from ....codemod.releases.gates import guarding_try, is_gated
 from ....codemod.source.project import Project
-from .deprecated_uses import DEPRECATED, OLD_AUTOCAST, WORDS, Use
+from .deprecated_uses import DEPRECATED, OLD_AUTOCAST, WORDS, DeprecatedUse
 from .exports import exported_names, is_star_imported
 
 _REWRITABLE = ("call", "decorator", "partial")
@@ -22,7 +22,7 @@ class Group:
     """Uses of one file that are rewritten all or not at all."""
 
     module: ModuleNames
-    uses: list[Use]
+    uses: list[DeprecatedUse]
     origin: str
     """What the first name of the chains is bound to: ``torch``, ``torch.cuda``, ``torch.cuda.amp`` or an API."""
     bindings: Sequence[Binding] = ()
@@ -32,12 +32,12 @@ class Group:
     refusal: str = ""
 
     @property
-    def warning(self) -> list[Use]:
+    def warning(self) -> list[DeprecatedUse]:
         """The uses that lead to the warning."""
         return [use for use in self.uses if use.warns]
 
 
-def groups_of(project: Project, module: ModuleNames, uses: Sequence[Use]) -> Iterator[Group]:
+def groups_of(project: Project, module: ModuleNames, uses: Sequence[DeprecatedUse]) -> Iterator[Group]:
     """The groups of one file that hold a deprecated use, with the edits that rewrite them (or why none can)."""
     joined: dict[tuple[object, str], Group] = {}
     for use in uses:
@@ -85,7 +85,7 @@ def _plan(project: Project, group: Group) -> None:
         raise NotExact(f"the name comes from another file ({origin})")
 
 
-def _respelled(project: Project, use: Use, name: str) -> list[Edit]:
+def _respelled(project: Project, use: DeprecatedUse, name: str) -> list[Edit]:
     if use.form == "partial":
         _check_passed(project, use)
     return [*respelled(use, name)]
@@ -191,7 +191,7 @@ def _is_public(module: ModuleNames, name: str) -> bool:
     )
 
 
-def _check_passed(project: Project, use: Use) -> None:
+def _check_passed(project: Project, use: DeprecatedUse) -> None:
     """``f = partial(autocast, ...)`` may only be called with keywords: the old positional order is not the new one."""
     name = _assigned_name(use)
     if name is None:
@@ -202,7 +202,7 @@ def _check_passed(project: Project, use: Use) -> None:
                 raise NotExact(f"{name} is called with positional arguments")
 
 
-def _assigned_name(use: Use) -> str | None:
+def _assigned_name(use: DeprecatedUse) -> str | None:
     node: ast.AST = use.whole
     parent = use.module.parents[node]
     while isinstance(parent, ast.IfExp | ast.BoolOp):
@@ -263,7 +263,7 @@ class NotExact(Exception):
     """A use has no new spelling that is certainly the same; the message says why."""
 
 
-def respelled(use: Use, name: str) -> Iterator[Edit]:
+def respelled(use: DeprecatedUse, name: str) -> Iterator[Edit]:
     """The edits of one use; ``name`` is what the new API is called there. Raises NotExact."""
     module, call = use.module, use.call
     quote = "'" if module.document.text.count("'") > module.document.text.count('"') else '"'
@@ -292,14 +292,14 @@ def respelled(use: Use, name: str) -> Iterator[Edit]:
             yield from _named(use, call)
 
 
-def _check_partial(use: Use, call: ast.Call) -> None:
+def _check_partial(use: DeprecatedUse, call: ast.Call) -> None:
     if use.entry.kind not in ("autocast", "GradScaler"):
         raise NotExact("its arguments are passed in two steps")
     if use.entry.kind == "autocast" and len(call.args) > 1:
         raise NotExact("its positional arguments are passed in two steps")
 
 
-def _named(use: Use, call: ast.Call) -> Iterator[Edit]:
+def _named(use: DeprecatedUse, call: ast.Call) -> Iterator[Edit]:
     """The old arguments by keyword: the new interface has them in another order."""
     if any(keyword.arg == "device_type" for keyword in call.keywords):
         raise NotExact("it is passed a device_type, which it does not take")

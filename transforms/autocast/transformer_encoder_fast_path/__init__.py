@@ -48,7 +48,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ....codemod.model import Finding, Fix, Place, Rule
-from ....codemod.profiles.profile import Device
+from ....codemod.profiles.profile import ProfiledDevice
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
@@ -67,7 +67,7 @@ from .fast_path_runs import (
     HAS_FAST_PATH,
     HAS_SWITCH,
     NEEDS_PADDING,
-    Run,
+    FastPathRun,
     seen_on_machine,
     torch_may_be_below,
     torch_may_reach,
@@ -83,10 +83,10 @@ LIGHTNING_NAMES, HAS_TRUE = ("lightning", "pytorch-lightning"), "2.1"
 class _Case:
     """A run that evaluates encoders with their fast path."""
 
-    run: Run
+    run: FastPathRun
     encoders: tuple[Encoder, ...]
     padding: tuple[ModuleNames, ast.expr] | None
-    machine: Device | None
+    machine: ProfiledDevice | None
     """The device of the profile that was seen to fail."""
 
 
@@ -99,13 +99,13 @@ def check(project: Project) -> Iterator[Finding]:
         yield _finding(project, list(group))
 
 
-def _runs(project: Project) -> list[Run]:
+def _runs(project: Project) -> list[FastPathRun]:
     runs = [*lightning_runs(project), *autocast_runs(project)]
     runs = [run for run in runs if not is_test(run.module.document.path)]
     return sorted(runs, key=lambda run: (run.module.document.path, run.anchor.lineno))
 
 
-def _cases(project: Project, run: Run, known: Sequence[Encoder]) -> Iterator[_Case]:
+def _cases(project: Project, run: FastPathRun, known: Sequence[Encoder]) -> Iterator[_Case]:
     if not torch_may_reach(project, run, HAS_FAST_PATH):
         return
     reached, built = _used(project, run, known)
@@ -120,7 +120,7 @@ def _cases(project: Project, run: Run, known: Sequence[Encoder]) -> Iterator[_Ca
         yield _Case(run, tuple(built), padding, device)
 
 
-def _used(project: Project, run: Run, known: Sequence[Encoder]) -> tuple[Reached, list[Encoder]]:
+def _used(project: Project, run: FastPathRun, known: Sequence[Encoder]) -> tuple[Reached, list[Encoder]]:
     """What the run uses, and which encoders are among it."""
     for find in (run.reached, run.reached_by_importers):
         reached = find(project)
@@ -130,11 +130,11 @@ def _used(project: Project, run: Run, known: Sequence[Encoder]) -> tuple[Reached
     return reached, built
 
 
-def _may_leave_cuda(project: Project, run: Run) -> bool:
+def _may_leave_cuda(project: Project, run: FastPathRun) -> bool:
     return bool(run.devices) and not needs_cuda(project, run.module, run.anchor)
 
 
-def _is_evaluated(run: Run, reached: Reached) -> bool:
+def _is_evaluated(run: FastPathRun, reached: Reached) -> bool:
     if run.by_hand:
         calls = [call for module in reached.modules for call in module.calls_by_name.get("eval", [])]
         return any(isinstance(call.func, ast.Attribute) and not call.args for call in calls)
@@ -214,7 +214,7 @@ def _places(case: _Case) -> Iterator[Place]:
         yield module.place(mask, "the padding mask is passed here")
 
 
-def switch_off(project: Project, runs: Sequence[Run]) -> Fix | None:
+def switch_off(project: Project, runs: Sequence[FastPathRun]) -> Fix | None:
     run = runs[0]
     if not torch_may_reach(project, run, HAS_SWITCH):
         return None
@@ -243,9 +243,9 @@ def _statement(name: str, guarded: bool) -> str:
     return f'if hasattr({name}.backends, "mha"):\n    {switch}' if guarded else switch
 
 
-def _anchors(runs: Sequence[Run]) -> list[Run]:
+def _anchors(runs: Sequence[FastPathRun]) -> list[FastPathRun]:
     """The runs whose statement no earlier one's block covers: what stands below it finds the switch set."""
-    chosen: list[Run] = []
+    chosen: list[FastPathRun] = []
     for run in runs:
         around = {run.module.parents[run.anchor], *run.module.ancestors(run.anchor)}
         if not any(_covers(run.module, item.anchor, run.anchor, around) for item in chosen):
@@ -263,7 +263,7 @@ def _covers(module: ModuleNames, first: ast.stmt, second: ast.stmt, around: set[
     return any(first in statements and any(item in statements for item in path) for statements in blocks_of(block))
 
 
-def true_precision(project: Project, runs: Sequence[Run]) -> Fix | None:
+def true_precision(project: Project, runs: Sequence[FastPathRun]) -> Fix | None:
     found = [item for run in runs for item in run.respellings]
     if not found or not all(run.respellings for run in runs) or not _knows_true(project, runs[0]):
         return None
@@ -272,7 +272,7 @@ def true_precision(project: Project, runs: Sequence[Run]) -> Fix | None:
     return Fix.unsafe("bf16-true", message, *(item.edit for item in found))
 
 
-def _knows_true(project: Project, run: Run) -> bool:
+def _knows_true(project: Project, run: FastPathRun) -> bool:
     """Whether every Lightning that the requirements allow has true 16-bit precision."""
     ranges = [allowed(project, name, near=run.module.document.path) for name in LIGHTNING_NAMES]
     return not any(versions is not None and versions.may_be_below(HAS_TRUE) for versions in ranges)

@@ -16,12 +16,12 @@ from ....codemod.torch.autocast import Autocast, autocasts, dtype_scenarios, is_
 from ....codemod.torch.device_tests import asks_for_device, depends_on_device
 from ....codemod.torch.devices import OPEN, devices_of
 from ....codemod.torch.dtypes import BF16, FP16
-from .fast_path_runs import OFF_CUDA, Run
+from .fast_path_runs import OFF_CUDA, FastPathRun
 
 MAX_HOPS = 2
 
 
-def autocast_runs(project: Project) -> Iterator[Run]:
+def autocast_runs(project: Project) -> Iterator[FastPathRun]:
     """The first statement of every function that evaluates under autocast off CUDA."""
     seen: set[ast.AST] = set()
     for item in autocasts(project):
@@ -33,7 +33,7 @@ def autocast_runs(project: Project) -> Iterator[Run]:
             if function not in seen and _evaluates(project, item.module, entry, MAX_HOPS):
                 seen.add(function)
                 find = partial(_devices, project, item)
-                yield Run(item.module, anchor, item.node, "autocast", find, (), by_hand=True)
+                yield FastPathRun(item.module, anchor, item.node, "autocast", find, (), by_hand=True)
 
 
 def _entries(item: Autocast) -> list[ast.AST]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from packaging.version import InvalidVersion, Version
 
 from ....codemod.model import Edit, Place
-from ....codemod.profiles.profile import Device, Profile
+from ....codemod.profiles.profile import Profile, ProfiledDevice
 from ....codemod.purpose.runs import starts_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.reach import Reached, reached
@@ -37,7 +37,7 @@ class Respelling:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class FastPathRun:
     """An entry point (a Lightning trainer, an autocast region) as far as this rule needs it."""
 
     module: ModuleNames
@@ -72,7 +72,7 @@ class Run:
         return reached(project, [*((module, module.tree) for module in starts_of(project, self.module)), *self.starts])
 
 
-def seen_on_machine(profile: Profile | None, kinds: Iterable[str]) -> tuple[bool | None, Device | None]:
+def seen_on_machine(profile: Profile | None, kinds: Iterable[str]) -> tuple[bool | None, ProfiledDevice | None]:
     """Whether the profile says that the run fails, and on which device; None: it does not say."""
     if profile is None:
         return None, None
@@ -84,12 +84,12 @@ def seen_on_machine(profile: Profile | None, kinds: Iterable[str]) -> tuple[bool
     return (False if devices and all(fine) else None), None
 
 
-def _is_fine(device: Device) -> bool:
+def _is_fine(device: ProfiledDevice) -> bool:
     tried = [fact.holds for fact in device.facts if fact.name == FACT and fact.holds is not None]
     return not any(tried) if tried else device.backend in NEVER_FAIL
 
 
-def torch_may_reach(project: Project, run: Run, release: str) -> bool:
+def torch_may_reach(project: Project, run: FastPathRun, release: str) -> bool:
     exact = _exact_torch(project)
     if exact is not None:
         return exact >= Version(release)
@@ -97,7 +97,7 @@ def torch_may_reach(project: Project, run: Run, release: str) -> bool:
     return versions is None or versions.may_reach(release)
 
 
-def torch_may_be_below(project: Project, run: Run, release: str, unpinned: bool = True) -> bool:
+def torch_may_be_below(project: Project, run: FastPathRun, release: str, unpinned: bool = True) -> bool:
     """``unpinned`` is the answer where no manifest says anything."""
     exact = _exact_torch(project)
     if exact is not None:

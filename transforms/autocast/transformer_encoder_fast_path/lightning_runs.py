@@ -16,9 +16,17 @@ from ....codemod.torch.dtypes import Constant
 from ....codemod.trainers.reading.declarations import calls_of, scopes_of
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.precision import tokens_of
-from ....codemod.trainers.reading.scopes import FALSE, NULL, CodeOrigin, Scope, Setting, TextOrigin, token_of_constant
-from ....codemod.trainers.reading.source import Source
-from .fast_path_runs import OFF_CUDA, Respelling, Run
+from ....codemod.trainers.reading.scopes import (
+    FALSE,
+    NULL,
+    CodeOrigin,
+    Setting,
+    SettingScope,
+    TextOrigin,
+    token_of_constant,
+)
+from ....codemod.trainers.reading.source import ValueSource
+from .fast_path_runs import OFF_CUDA, FastPathRun, Respelling
 
 BY_CONFIGURATION = ("hydra.utils.instantiate", "hydra.utils.call")
 TRUE = {"bf16-mixed": "bf16-true", "fp16-mixed": "16-true"}
@@ -36,7 +44,7 @@ STEPS = ("validation_step", "test_step", "predict_step")
 CHOSEN = "mixed precision is chosen here"
 
 
-def lightning_runs(project: Project) -> Iterator[Run]:
+def lightning_runs(project: Project) -> Iterator[FastPathRun]:
     """Every Trainer, Fabric and LightningCLI whose precision is mixed and whose accelerator is not CUDA alone."""
     for scope in calls_of(project, "lightning"):
         setting = scope.last("precision")
@@ -55,7 +63,7 @@ def _true(setting: Setting, value: Constant) -> str | None:
     return TRUE.get(setting.key.meaning(token) or "") if token is not None else None
 
 
-def _devices(project: Project, scope: Scope) -> frozenset[str]:
+def _devices(project: Project, scope: SettingScope) -> frozenset[str]:
     """The devices off CUDA that the accelerator can be; empty where none is known, or another loop is asked for."""
     old = (item for item in scope.of("of_release_1") if item.name.rpartition(".")[2] in OTHER_DEVICES)
     passed = {item.arg for item in scope.call.keywords} if scope.call is not None else set()
@@ -80,15 +88,15 @@ def _off_cuda(tokens: Iterable[str]) -> frozenset[str]:
 
 
 def _written(
-    project: Project, scope: Scope, setting: Setting, module: ModuleNames, precision: ast.expr
-) -> Iterator[Run]:
+    project: Project, scope: SettingScope, setting: Setting, module: ModuleNames, precision: ast.expr
+) -> Iterator[FastPathRun]:
     call, devices = scope.call, _devices(project, scope)
     mixed = [token for token in tokens_of(project, scope, setting) if _true(setting, token)]
     if call is None or not mixed or not devices:
         return
     found = [item for item in sources(project, module, precision) if _true(setting, item.value)]
     maker = (attribute_chain(call.func) or [""])[-1]
-    yield Run(
+    yield FastPathRun(
         module,
         module.statement_of(call),
         _shown(module, precision),
@@ -100,7 +108,9 @@ def _written(
     )
 
 
-def _unless_for_gpus(project: Project, scope: Scope, setting: Setting, devices: frozenset[str]) -> frozenset[str]:
+def _unless_for_gpus(
+    project: Project, scope: SettingScope, setting: Setting, devices: frozenset[str]
+) -> frozenset[str]:
     """``devices``, unless a test of the device decides that this trainer is built, or that its precision is mixed."""
     argument = scope.argument(setting)
     if devices != {"any"} or argument is None or scope.call is None:
@@ -117,7 +127,7 @@ def _shown(module: ModuleNames, node: ast.expr) -> ast.expr:
     return value if value is not None and module.scope_of(value) is module.scope_of(node) else node
 
 
-def _respelled(setting: Setting, found: Sequence[Source]) -> tuple[Respelling, ...]:
+def _respelled(setting: Setting, found: Sequence[ValueSource]) -> tuple[Respelling, ...]:
     news = [_true(setting, item.value) or "" for item in found]
     try:
         return tuple(Respelling(item.text, new, item.respelled(new)) for item, new in zip(found, news, strict=True))
@@ -150,7 +160,7 @@ def _last_name(node: ast.expr) -> str:
     return (attribute_chain(node) or [""])[-1].lower()
 
 
-def _sections(project: Project) -> tuple[tuple[Scope, TextOrigin, Setting], ...]:
+def _sections(project: Project) -> tuple[tuple[SettingScope, TextOrigin, Setting], ...]:
     """The files that ask a Lightning trainer for mixed precision, off CUDA too."""
     found = ((scope, scope.origin, scope.last("precision")) for scope in scopes_of(project))
     return tuple(
@@ -162,9 +172,9 @@ def _sections(project: Project) -> tuple[tuple[Scope, TextOrigin, Setting], ...]
 
 
 def _by_sections(
-    project: Project, module: ModuleNames, call: ast.Call, sections: list[tuple[Scope, TextOrigin, Setting]]
-) -> Run:
-    return Run(
+    project: Project, module: ModuleNames, call: ast.Call, sections: list[tuple[SettingScope, TextOrigin, Setting]]
+) -> FastPathRun:
+    return FastPathRun(
         module,
         module.statement_of(call),
         call,
@@ -176,7 +186,7 @@ def _by_sections(
     )
 
 
-def _respelled_entry(_: Scope, origin: TextOrigin, setting: Setting) -> Iterator[Respelling]:
+def _respelled_entry(_: SettingScope, origin: TextOrigin, setting: Setting) -> Iterator[Respelling]:
     new = _true(setting, setting.value) or ""
     try:
         edit = origin.config.edit(origin.config.text.set(origin.config.text.entries[setting.index], new))

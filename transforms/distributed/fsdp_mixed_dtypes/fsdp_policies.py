@@ -39,7 +39,7 @@ POLICY_NAMES = (*ARGUMENTS.values(), "mixed_precision_policy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Policy:
+class FsdpPolicy:
     """One call that makes a policy."""
 
     module: ModuleNames
@@ -53,7 +53,7 @@ class Policy:
 
 
 @fact
-def policies(project: Project) -> tuple[Policy, ...]:
+def policies(project: Project) -> tuple[FsdpPolicy, ...]:
     """Every policy of the project whose arguments are all to be seen."""
     modules = modules_with(project, ("MixedPrecision",), ("torch.distributed",))
     made = ((module, call) for module in modules for call in module.calls)
@@ -61,13 +61,13 @@ def policies(project: Project) -> tuple[Policy, ...]:
     return tuple(policy for found in named if (policy := policy_of(project, *found)) is not None)
 
 
-def policy_of(project: Project, module: ModuleNames, call: ast.Call) -> Policy | None:
+def policy_of(project: Project, module: ModuleNames, call: ast.Call) -> FsdpPolicy | None:
     """The policy that a call makes; None for other calls."""
     signature = POLICIES.get(_named(project, module, call.func) or "")
     arguments = bind(signature, call) if signature is not None else None
     if signature is None or arguments is None:
         return None
-    return Policy(module, call, 1 if signature is FSDP1 else 2, arguments)
+    return FsdpPolicy(module, call, 1 if signature is FSDP1 else 2, arguments)
 
 
 def wrapper_version(project: Project, module: ModuleNames, node: ast.expr) -> int | None:

@@ -15,14 +15,14 @@ from ....codemod.python.functions import bases_of, called_function, class_of
 from ....codemod.python.names import ModuleNames, attribute_chain, last_name, string_of
 from ....codemod.python.paths import calls_of, exclusive, function_of, guard_facts
 from ....codemod.python.trace import Domain, Trace, trace
-from ....codemod.python.trace_steps import Bound, Chosen, Step
+from ....codemod.python.trace_steps import Chosen, FromBinding, TraceStep
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in
 from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.scaler import OF_CUDA, Scaler
 from ....codemod.torch.scalers import scalers
 from ....codemod.torch.unscaled_steps import plain_steps, scales_somehow
-from .fsdp_policies import ARGUMENTS, Policy, policies, wrapper_version, wraps_in
+from .fsdp_policies import ARGUMENTS, FsdpPolicy, policies, wrapper_version, wraps_in
 from .policy_dtypes import run_of
 
 KEPT = OF_CUDA.names
@@ -83,7 +83,7 @@ def unscaled_policies(project: Project) -> Iterator[Draft]:
             yield Draft.at(module, policy.arguments["param_dtype"], message, places)
 
 
-def _gets(project: Project, module: ModuleNames, call: ast.Call, policy: Policy) -> bool:
+def _gets(project: Project, module: ModuleNames, call: ast.Call, policy: FsdpPolicy) -> bool:
     """Whether a wrapper is given a policy in some run: in place, through names, or where an option chooses it."""
     given = next((item.value for item in call.keywords if item.arg == ARGUMENTS[policy.version]), None)
     ways = trace(project, module, given, WAYS) if given is not None else ()
@@ -95,10 +95,10 @@ def _made(_question: Trace[Ways], module: ModuleNames, node: ast.expr) -> Iterab
     return (((module, node),),) if is_call or isinstance(node, ast.Constant) else None
 
 
-def _passed(_question: Trace[Ways], step: Step, ways: Iterable[Ways]) -> Iterable[Ways]:
-    if not isinstance(step, Chosen | Bound):
+def _passed(_question: Trace[Ways], step: TraceStep, ways: Iterable[Ways]) -> Iterable[Ways]:
+    if not isinstance(step, Chosen | FromBinding):
         return ways
-    node = step.binding.node if isinstance(step, Bound) else step.node.body if step.holds else step.node.orelse
+    node = step.binding.node if isinstance(step, FromBinding) else step.node.body if step.holds else step.node.orelse
     return [(*way, (step.module, node)) for way in ways]
 
 

@@ -24,7 +24,7 @@ from ....codemod.torch.autocast import (
     runs_without_gradients,
 )
 from ....codemod.torch.dtypes import BF16, HALVES, TORCH_DTYPES, Dtype, as_dtype
-from .fsdp_policies import ARGUMENTS, Policy, policies, policy_of, wraps_in
+from .fsdp_policies import ARGUMENTS, FsdpPolicy, policies, policy_of, wraps_in
 from .unused_policies import is_unused, passed_to_nobody
 
 ROLES = {"reduce_dtype": "gradients are reduced in", "buffer_dtype": "buffers are cast to"}
@@ -62,7 +62,7 @@ def plugin_clashes(project: Project) -> Iterator[Draft]:
                 yield from _against_accelerator(project, module, call)
 
 
-def _foreign_argument(project: Project, policy: Policy) -> Iterator[Draft]:
+def _foreign_argument(project: Project, policy: FsdpPolicy) -> Iterator[Draft]:
     name = FOREIGN[policy.version]
     node = policy.arguments.get(name)
     if node is None or not any(item.arg == name for item in policy.call.keywords):
@@ -74,7 +74,7 @@ def _foreign_argument(project: Project, policy: Policy) -> Iterator[Draft]:
     yield Draft.at(policy.module, node, f"{CLASSES[policy.version]} has no {name}: {said}", (), [fix])
 
 
-def _two_halves(project: Project, policy: Policy) -> Iterator[Draft]:
+def _two_halves(project: Project, policy: FsdpPolicy) -> Iterator[Draft]:
     """float16 and bfloat16 in one policy: float16 sums of bfloat16 gradients overflow, mixed operands promote.
 
     Sums of float16 gradients in bfloat16 lose digits but do not overflow: that may be meant.
@@ -106,7 +106,7 @@ def _respelled(name: str, module: ModuleNames, nodes: tuple[ast.expr, ...], dtyp
     return Fix.unsafe(name, message, *edits)
 
 
-def _against_autocast(project: Project, policy: Policy) -> Iterator[Draft]:
+def _against_autocast(project: Project, policy: FsdpPolicy) -> Iterator[Draft]:
     main = policy.half(project, "param_dtype")
     if main is None or _is_chosen(policy.module, policy.call) or not _is_only_choice(project, policy, main):
         return
@@ -128,7 +128,7 @@ def _against_autocast(project: Project, policy: Policy) -> Iterator[Draft]:
     )
 
 
-def _follow(project: Project, policy: Policy, main: Dtype, other: Dtype) -> Fix | None:
+def _follow(project: Project, policy: FsdpPolicy, main: Dtype, other: Dtype) -> Fix | None:
     """A fix that writes ``other`` wherever the policy says ``main``; none where the target asks for ``main``."""
     if compute_dtype(project.target) == main:
         return None
@@ -137,7 +137,7 @@ def _follow(project: Project, policy: Policy, main: Dtype, other: Dtype) -> Fix 
     return _respelled("follow-autocast", policy.module, nodes, other)
 
 
-def run_of(project: Project, policy: Policy) -> tuple[ModuleNames, ...]:
+def run_of(project: Project, policy: FsdpPolicy) -> tuple[ModuleNames, ...]:
     """The file of a policy, and the files that call the function that makes it."""
     function = function_of(policy.module, policy.call)
     if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -151,7 +151,7 @@ def _trains(project: Project, item: Autocast) -> bool:
     return used and not is_float32_island(project, item) and not runs_without_gradients(item)
 
 
-def _is_only_choice(project: Project, policy: Policy, main: Dtype) -> bool:
+def _is_only_choice(project: Project, policy: FsdpPolicy, main: Dtype) -> bool:
     """Whether no other policy of the same file, which the region may belong to, has parameters in another dtype."""
     beside = [item for item in policies(project) if item.module is policy.module]
     return all(item.half(project, "param_dtype") == main for item in beside)
@@ -179,7 +179,7 @@ def _wrong_class(project: Project, module: ModuleNames) -> Iterator[Draft]:
         )
 
 
-def policy_behind(project: Project, module: ModuleNames, node: ast.expr | None) -> Policy | None:
+def policy_behind(project: Project, module: ModuleNames, node: ast.expr | None) -> FsdpPolicy | None:
     """The policy that an argument is, in place or through one variable."""
     made = _behind(module, node)
     return policy_of(project, module, made) if isinstance(made, ast.Call) else None

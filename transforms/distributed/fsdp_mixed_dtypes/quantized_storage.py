@@ -24,7 +24,7 @@ from .fsdp_policies import wraps_in
 STORAGE = "bnb_4bit_quant_storage"
 SHARDING = ("fsdp", "FullyShardedDataParallel", "fully_shard")
 ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig", "ORPOConfig", "KTOConfig")
-Named: TypeAlias = tuple[ast.expr, Dtype]
+NamedStorage: TypeAlias = tuple[ast.expr, Dtype]
 KINDS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.SHELL, FileKind.PYTHON, FileKind.NOTEBOOK)
 
 
@@ -104,7 +104,7 @@ def _left_in_integers(module: ModuleNames, config: ast.Call, load: ast.Call, sha
     )
 
 
-def _clash(project: Project, module: ModuleNames, config: ast.Call, stored: Named, asked: Named) -> Draft:
+def _clash(project: Project, module: ModuleNames, config: ast.Call, stored: NamedStorage, asked: NamedStorage) -> Draft:
     (node, storage), (dtype_node, dtype), fix = stored, asked, None
     if means_the_same(module, dtype_node, node):
         edit = module.set_argument(config, STORAGE, ast.unparse(dtype_node))

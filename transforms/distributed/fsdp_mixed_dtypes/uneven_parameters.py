@@ -35,7 +35,7 @@ FACTORIES = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "ra
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Given:
+class DtypeStatement:
     """A statement after which a model, or a part of it, has a dtype."""
 
     node: ast.Call
@@ -75,7 +75,7 @@ def _in_function(project: Project, module: ModuleNames, wrap: ast.Call, version:
             yield _clash(module, item, wrap, version, whole[-1])
 
 
-def _given_dtypes(project: Project, module: ModuleNames, wrap: ast.Call) -> Iterator[Given]:
+def _given_dtypes(project: Project, module: ModuleNames, wrap: ast.Call) -> Iterator[DtypeStatement]:
     """What gives the model, or a part, its dtype as a statement of its own that runs whenever the model is wrapped."""
     reached = guard_facts(module, wrap)
     for call in calls_of(module, function_of(module, wrap)):
@@ -89,7 +89,7 @@ def _given_dtypes(project: Project, module: ModuleNames, wrap: ast.Call) -> Iter
         if cast is not None and chain is not None:
             dtype = FP32 if _is_plain_float(call) else cast_dtype(project, module, call)
             if dtype in (*HALVES, FP32) and dtype is not None:
-                yield Given(call, chain, dtype)
+                yield DtypeStatement(call, chain, dtype)
         if stored is not None:
             found = _loaded(project, module, call, stored) if len(stored) == 1 else _made(module, call, stored)
             yield from (found,) if found is not None else ()
@@ -99,20 +99,20 @@ def _is_plain_float(call: ast.Call) -> bool:
     return last_name(call.func) == "float" and not call.args and not call.keywords
 
 
-def _loaded(project: Project, module: ModuleNames, call: ast.Call, chain: list[str]) -> Given | None:
+def _loaded(project: Project, module: ModuleNames, call: ast.Call, chain: list[str]) -> DtypeStatement | None:
     """``model = Net.from_pretrained(name, torch_dtype=torch.bfloat16)``, or PEFT's adapters around such a model."""
     given = {item.arg for item in call.keywords}
     if module.qualified(call.func) in ("peft.get_peft_model", "peft.mapping.get_peft_model"):
         same = bool(call.args) and attribute_chain(call.args[0]) == chain
         if not same or not {"autocast_adapter_dtype", None}.isdisjoint(given):
             return None
-        return Given(call, [*chain, ADAPTERS], FP32, "PEFT keeps the adapters in float32")
+        return DtypeStatement(call, [*chain, ADAPTERS], FP32, "PEFT keeps the adapters in float32")
     loads = receiver_of(call, *LOADERS) is not None and {*QUANTIZED_KEYS, None}.isdisjoint(given)
     dtype = only_half(project, module, argument(call, *LOAD_KEYS)) if loads else None
-    return Given(call, chain, dtype) if dtype is not None else None
+    return DtypeStatement(call, chain, dtype) if dtype is not None else None
 
 
-def _made(module: ModuleNames, call: ast.Call, chain: list[str]) -> Given | None:
+def _made(module: ModuleNames, call: ast.Call, chain: list[str]) -> DtypeStatement | None:
     """``model.head = nn.Linear(8, 4)``, ``model.prompt = nn.Parameter(torch.zeros(8))``: float32 by default."""
     maker, qualified = call, module.qualified(call.func) or ""
     if qualified.startswith("torch.nn.") and last_name(call.func) == "Parameter":
@@ -128,10 +128,10 @@ def _made(module: ModuleNames, call: ast.Call, chain: list[str]) -> Given | None
     changed = any(name in module.calls_by_name for name in DEFAULT_SETTERS)
     if not {"dtype", None}.isdisjoint(named) or changed:
         return None
-    return Given(call, chain, FP32, "this part is made in float32", maker)
+    return DtypeStatement(call, chain, FP32, "this part is made in float32", maker)
 
 
-def _clash(module: ModuleNames, part: Given, wrap: ast.Call, version: int, whole: Given) -> Draft:
+def _clash(module: ModuleNames, part: DtypeStatement, wrap: ast.Call, version: int, whole: DtypeStatement) -> Draft:
     told = part.message or f"a part of the model becomes {part.dtype.name}"
     verb = "loaded in" if receiver_of(whole.node, *LOADERS) is not None else "cast to"
     return Draft.at(
@@ -146,7 +146,7 @@ def _clash(module: ModuleNames, part: Given, wrap: ast.Call, version: int, whole
     )
 
 
-def _fix(module: ModuleNames, part: Given, whole: Given) -> Fix | None:
+def _fix(module: ModuleNames, part: DtypeStatement, whole: DtypeStatement) -> Fix | None:
     """Give the part the dtype of the rest."""
     statement, cast, edit = module.statement_of(part.node), receiver_of(part.node), None
     targets = statement.targets if isinstance(statement, ast.Assign) else []

@@ -11,7 +11,7 @@ from ....codemod.python.arguments import hides_arguments
 from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, modules_with
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
-from .fsdp_policies import ARGUMENTS, POLICY_NAMES, Policy, policies, wraps_in
+from .fsdp_policies import ARGUMENTS, POLICY_NAMES, FsdpPolicy, policies, wraps_in
 
 PLACE_OF_POLICY = 6
 """How many arguments stand before the policy of FullyShardedDataParallel."""
@@ -19,7 +19,7 @@ PLACE_OF_POLICY = 6
 
 def passed_to_nobody(project: Project) -> Iterator[Draft]:
     """The unused policies of each function, of which one is told and the others are shown with it."""
-    groups: dict[tuple[ast.AST, int], list[Policy]] = {}
+    groups: dict[tuple[ast.AST, int], list[FsdpPolicy]] = {}
     for policy in policies(project):
         if is_unused(project, policy):
             groups.setdefault((function_of(policy.module, policy.call), policy.version), []).append(policy)
@@ -30,7 +30,7 @@ def passed_to_nobody(project: Project) -> Iterator[Draft]:
             yield _draft(project, halves[0], wraps[0], [policy for policy in found if policy is not halves[0]])
 
 
-def _draft(project: Project, policy: Policy, wrap: ast.Call, others: list[Policy]) -> Draft:
+def _draft(project: Project, policy: FsdpPolicy, wrap: ast.Call, others: list[FsdpPolicy]) -> Draft:
     module, main = policy.module, policy.half(project, "param_dtype")
     name = (attribute_chain(wrap.func) or ["FSDP"])[-1]
     which = "none of these policies is passed to anybody" if others else "this policy is passed to nobody"
@@ -46,14 +46,14 @@ def _draft(project: Project, policy: Policy, wrap: ast.Call, others: list[Policy
     )
 
 
-def is_unused(project: Project, policy: Policy) -> bool:
+def is_unused(project: Project, policy: FsdpPolicy) -> bool:
     """Whether nothing reads the name under which a policy is stored."""
     statement = policy.module.statement_of(policy.call)
     targets = statement.targets if isinstance(statement, ast.Assign) and statement.value is policy.call else []
     return len(targets) == 1 and not _is_read(project, policy.module, targets[0])
 
 
-def _wraps_without_policy(project: Project, policy: Policy) -> list[ast.Call]:
+def _wraps_without_policy(project: Project, policy: FsdpPolicy) -> list[ast.Call]:
     """The wrappers in the file of a policy, where none of its calls is seen to be passed one."""
     module = policy.module
     wraps = [call for call, version in wraps_in(project, module) if version == policy.version]

@@ -45,7 +45,7 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.flow.autograd import differ
-from ....codemod.flow.frame import Product
+from ....codemod.flow.frame import MixedProduct
 from ....codemod.flow.lattice import Role, Value
 from ....codemod.half.enclosed import can_be_inside
 from ....codemod.model import Edit, Finding, Fix, Rule, Span
@@ -53,7 +53,7 @@ from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.entered import regions_around
 from ....codemod.purpose.proved_reach import is_reached
-from ....codemod.purpose.runs import Run, is_switched_on, runs_around, uses
+from ....codemod.purpose.runs import HalfProgram, is_switched_on, runs_around, uses
 from ....codemod.purpose.steps import carries_nothing_back
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.releases.pins import allowed
@@ -137,7 +137,7 @@ def _not_carried(project: Project, function: CustomFunction) -> Iterator[Finding
     yield _lost(project, function, clash, runs)
 
 
-def _runs_inside(project: Project, function: CustomFunction) -> tuple[Run, ...]:
+def _runs_inside(project: Project, function: CustomFunction) -> tuple[HalfProgram, ...]:
     """The runs in whose region the Function can be applied: a program may apply it beside the region."""
     module, node = function.module, function.node
     places = applications(project, function)
@@ -150,14 +150,14 @@ def _runs_inside(project: Project, function: CustomFunction) -> tuple[Run, ...]:
     )
 
 
-def _is_inside(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:
+def _is_inside(project: Project, run: HalfProgram, module: ModuleNames, node: ast.AST) -> bool:
     if not is_reached(project, module, node):
         return False
     direct = any(region is run.region for region in regions_around(project, module, node))
     return direct or can_be_inside(project, run, module, node)
 
 
-def _clash(project: Project, function: CustomFunction, only_bf16: bool) -> Product | None:
+def _clash(project: Project, function: CustomFunction, only_bf16: bool) -> MixedProduct | None:
     """The first product of backward whose operands have two dtypes after a forward pass under autocast."""
     passes = passes_of(project, function)
     for product in passes.backward.record.products.values() if passes is not None else ():
@@ -174,7 +174,7 @@ def _is_halved(one: Value, other: Value) -> bool:
     return {atom.role for atom in pair} == {Role.AUTOCAST, None} and any(atom.dtype == FP16 for atom in pair)
 
 
-def _lost(project: Project, function: CustomFunction, clash: Product, runs: tuple[Run, ...]) -> Finding:
+def _lost(project: Project, function: CustomFunction, clash: MixedProduct, runs: tuple[HalfProgram, ...]) -> Finding:
     module, document = function.module, function.module.document
     forward, backward = function.forward_amp, function.backward_amp
     evidence = [function.module.place(clash.node, _sentence(clash))]
@@ -199,7 +199,7 @@ def _lost(project: Project, function: CustomFunction, clash: Product, runs: tupl
     )
 
 
-def _sentence(clash: Product) -> str:
+def _sentence(clash: MixedProduct) -> str:
     known = [(atom, ast.unparse(node)) for node, value in clash.operands if (atom := value.only) is not None]
     low = next((text for atom, text in known if atom.role is Role.AUTOCAST), "")
     other = next((text for atom, text in known if atom.role is Role.PARAMETER or atom.is_float32), "")

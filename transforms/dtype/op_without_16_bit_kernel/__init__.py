@@ -37,7 +37,7 @@ from enum import Enum
 from ....codemod.flow.classes import ProjectClass, is_torch_module
 from ....codemod.flow.encounters import applications
 from ....codemod.flow.frame import Application, Autocasting, place_of
-from ....codemod.flow.lattice import Atom, Kind, Made, Role, Value
+from ....codemod.flow.lattice import Atom, Kind, MadeHow, Role, Value
 from ....codemod.half.atom_places import atom_places, may_be_chosen, steps_can_run
 from ....codemod.half.half_here import Half, half_here, is_told_apart, open_halves
 from ....codemod.half.handed_half import half_as_given
@@ -83,13 +83,13 @@ def check(project: Project) -> Iterator[Finding]:
         if operand is None:
             continue
         hit = operand.dtypes & _missing(project, item, operand)
-        if hit and not (operand.origin is not Origin.CAST and is_told_apart(project, item.module, item.node)):
+        if hit and not (operand.origin is not WidthOrigin.CAST and is_told_apart(project, item.module, item.node)):
             yield _finding(project, item, operand, hit)
 
 
 def _missing(project: Project, item: Application, operand: HalfOperand) -> frozenset[Dtype]:
     """What autocast made runs on the device of its region; anything else has to lack a kernel everywhere."""
-    if operand.origin is Origin.AUTOCAST:
+    if operand.origin is WidthOrigin.AUTOCAST:
         return gaps_on(project, item, item.autocast.device)
     return gaps(project, item)
 
@@ -98,14 +98,16 @@ def _finding(project: Project, item: Application, operand: HalfOperand, hit: fro
     name, called = name_of(operand.node), item.operation
     types = " or ".join(sorted(dtype.name for dtype in hit))
     when = {
-        Origin.CAST: f"{name} is {types}",
-        Origin.CHOSEN: f"{name} is {types} where {operand.symbol} is" if operand.symbol else f"{name} can be {types}",
-        Origin.AUTOCAST: f"{name} is {types} under autocast",
+        WidthOrigin.CAST: f"{name} is {types}",
+        WidthOrigin.CHOSEN: f"{name} is {types} where {operand.symbol} is"
+        if operand.symbol
+        else f"{name} can be {types}",
+        WidthOrigin.AUTOCAST: f"{name} is {types} under autocast",
     }[operand.origin]
     size = odd_size(project, item) if FP16 in hit else None
     lacks = f"no kernel for {size} values, which is no power of two" if size is not None else "no kernel"
     message = f"{when}, for which {called} has {lacks}: this raises"
-    certain = next(iter(hit)) if operand.origin is Origin.CAST and len(operand.dtypes) == 1 else None
+    certain = next(iter(hit)) if operand.origin is WidthOrigin.CAST and len(operand.dtypes) == 1 else None
     fixes, evidence = _fixes(project, item, operand.node, certain), (*operand.half.why_of(hit), *pins_of(project, item))
     return rule.at(item.module, item.node, message, evidence, fixes)
 
@@ -144,7 +146,7 @@ def _tensors(item: Application, operand: ast.expr) -> list[ast.expr]:
     return found + [entry.value for entry in item.node.keywords if entry.arg in keywords]
 
 
-class Origin(Enum):
+class WidthOrigin(Enum):
     """What makes an operand 16-bit."""
 
     CAST = "cast"
@@ -161,7 +163,7 @@ class HalfOperand:
 
     node: ast.expr
     half: Half
-    origin: Origin
+    origin: WidthOrigin
     symbol: str = ""
     """For a dtype that is chosen: what decides."""
 
@@ -222,16 +224,16 @@ def _of_atoms(project: Project, node: ast.expr, value: Value) -> HalfOperand | N
     dtypes = frozenset(dtype for _, each in found for dtype in each)
     certain = len(guilty) == len(atoms) and all(atom.dtype is not None for atom in guilty)
     symbol = next((atom.symbol for atom in guilty if atom.role is Role.EXPRESSION), "")
-    autocast = all(atom.made is Made.AUTOCAST or atom.role is Role.AUTOCAST for atom in guilty)
-    origin = Origin.AUTOCAST if autocast else Origin.CAST if certain else Origin.CHOSEN
-    half = Half(dtypes, origin is Origin.CAST, atom_places(project, guilty))
+    autocast = all(atom.made is MadeHow.AUTOCAST or atom.role is Role.AUTOCAST for atom in guilty)
+    origin = WidthOrigin.AUTOCAST if autocast else WidthOrigin.CAST if certain else WidthOrigin.CHOSEN
+    half = Half(dtypes, origin is WidthOrigin.CAST, atom_places(project, guilty))
     return HalfOperand(node, half, origin, symbol)
 
 
 def _dtypes_of(project: Project, atom: Atom) -> frozenset[Dtype]:
     """The 16-bit dtypes of an atom that some run which the project gives chooses."""
     named = atom.candidates if atom.dtype is None else frozenset({atom.dtype})
-    if atom.role is Role.AUTOCAST or atom.made is Made.AUTOCAST:
+    if atom.role is Role.AUTOCAST or atom.made is MadeHow.AUTOCAST:
         named = frozenset(open_halves(project, atom))
     return frozenset(dtype for dtype in named & frozenset(HALVES) if may_be_chosen(project, atom, dtype))
 
@@ -249,7 +251,7 @@ def _under_autocast(project: Project, item: Application, node: ast.expr) -> Half
     half = half_here(project, item.module, node) or half_as_given(project, item.module, node)
     if half is None:
         return None
-    origin = Origin.CAST if half.certain else Origin.CHOSEN if half.seen else Origin.AUTOCAST
+    origin = WidthOrigin.CAST if half.certain else WidthOrigin.CHOSEN if half.seen else WidthOrigin.AUTOCAST
     return HalfOperand(node, half, origin)
 
 

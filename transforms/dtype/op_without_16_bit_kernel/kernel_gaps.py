@@ -8,7 +8,7 @@ from dataclasses import replace
 from ....codemod.flow.frame import Application
 from ....codemod.half.half_here import half_here
 from ....codemod.model import Place
-from ....codemod.profiles.profile import Device, Profile
+from ....codemod.profiles.profile import Profile, ProfiledDevice
 from ....codemod.python.arguments import argument
 from ....codemod.python.bindings import default_at
 from ....codemod.python.numbers import number_of
@@ -66,7 +66,7 @@ def _of_profile(project: Project, profile: Profile, item: Application) -> frozen
     return frozenset[Dtype]().union(*(_of_device(project, device, item) for device in profile.training_devices))
 
 
-def _of_device(project: Project, device: Device, item: Application) -> frozenset[Dtype]:
+def _of_device(project: Project, device: ProfiledDevice, item: Application) -> frozenset[Dtype]:
     missing = set(_of_table(project, item, _BACKENDS.get(device.backend, "")))
     for entry in device.ops:
         dtype = _SHORT.get(entry.dtype)

@@ -38,8 +38,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....codemod.flow.analysis import Interpretation, flow_of
-from ....codemod.flow.frame import ASSUMED, Autocasting, AutocastState, Product
-from ....codemod.flow.lattice import UNKNOWN_VALUE, Kind, Made, Role, Value
+from ....codemod.flow.frame import ASSUMED, Autocasting, AutocastState, MixedProduct
+from ....codemod.flow.lattice import UNKNOWN_VALUE, Kind, MadeHow, Role, Value
 from ....codemod.half.half_runs import HalfRun, weights_in_half
 from ....codemod.model import Edit, Finding, Place, Rule
 from ....codemod.proof.needs import SameResult
@@ -158,7 +158,7 @@ def _starts_under_autocast(
     return bool(runs), tuple(run.place for run in runs[:1])
 
 
-def _mismatch(project: Project, module: ModuleNames, product: Product) -> Mismatch | None:
+def _mismatch(project: Project, module: ModuleNames, product: MixedProduct) -> Mismatch | None:
     if product.target is None or not isinstance(product.node, ast.Call):
         return None
     node, held = product.target
@@ -196,7 +196,7 @@ class _Kinds:
         atom = value.only
         if atom is None:
             return ""
-        if atom.role is Role.AUTOCAST or (atom.made is Made.AUTOCAST and atom.dtype in HALVES):
+        if atom.role is Role.AUTOCAST or (atom.made is MadeHow.AUTOCAST and atom.dtype in HALVES):
             return LOW
         if atom.role is Role.WEIGHTS and atom.symbol in self.halved:
             return HALVED
@@ -214,7 +214,7 @@ class _Kinds:
 def _fix(
     project: Project,
     module: ModuleNames,
-    product: Product,
+    product: MixedProduct,
     operands: Sequence[tuple[ast.expr, Value]],
     kinds: _Kinds,
 ) -> tuple[str, tuple[Edit, ...]]:
@@ -252,7 +252,7 @@ def _is_older(module: ModuleNames, name: ast.Name, made: ast.Call) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Handed:
+class HandedCall:
     """One call of a function: what its parameters hold there, and what a report says of it."""
 
     names: Mapping[str, Value]
@@ -261,7 +261,7 @@ class Handed:
 
 def handed_to(
     project: Project, module: ModuleNames, function: FunctionNode, state: AutocastState, depth: int = 0
-) -> Iterator[Handed]:
+) -> Iterator[HandedCall]:
     """The calls that hand over at least one tensor of known dtype, from callers that open no region of their own."""
     for caller, call, arguments in _calls(project, module, function):
         if any(True for _ in autocasts_in(project, caller)):
@@ -271,7 +271,7 @@ def handed_to(
             values = {name: done.record.values.get(node, UNKNOWN_VALUE) for name, node in arguments.items()}
             known = {name: value for name, value in values.items() if value.kind is Kind.TENSOR and value.atoms}
             if known:
-                yield Handed(known, place)
+                yield HandedCall(known, place)
 
 
 def _runs(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ....codemod.flow.autograd import Passes, differ, input_of
-from ....codemod.flow.frame import Product
+from ....codemod.flow.frame import MixedProduct
 from ....codemod.flow.lattice import Atom, Kind, Role, Value
 from ....codemod.model import Edit, Place
 from ....codemod.purpose.runs import runs_around
@@ -99,7 +99,7 @@ class _Buffer:
     test: ast.expr | None
 
 
-def _reused(function: CustomFunction, passes: Passes, product: Product) -> Mismatch | None:
+def _reused(function: CustomFunction, passes: Passes, product: MixedProduct) -> Mismatch | None:
     if product.in_place or product.target is None or not isinstance(product.node, ast.Call):
         return None
     expression, atom = product.target[0], product.target[1].only
@@ -175,7 +175,7 @@ def _is_settled(module: ModuleNames, name: ast.Name, first: ast.AST, last: ast.A
     return any(line < start for line in lines) and not any(start <= line < end for line in lines)
 
 
-def _dequantized(function: CustomFunction, product: Product) -> Mismatch | None:
+def _dequantized(function: CustomFunction, product: MixedProduct) -> Mismatch | None:
     """A sum with a product of a dequantized weight, whose dtype nothing ties to that of the gradient."""
     if not product.in_place or product.target is None:
         return None
@@ -204,7 +204,7 @@ def _unpacked(function: CustomFunction, value: Value) -> ast.Call | None:
     return source.node if source is not None and inside and isinstance(source.node, ast.Call) else None
 
 
-def _mixed(function: CustomFunction, product: Product) -> Iterator[Mismatch]:
+def _mixed(function: CustomFunction, product: MixedProduct) -> Iterator[Mismatch]:
     """A sum in place of a product of autocast and something that kept the dtype of an input."""
     if not product.in_place or not product.autocast or product.target is None:
         return
@@ -226,7 +226,7 @@ def _mixed(function: CustomFunction, product: Product) -> Iterator[Mismatch]:
     )
 
 
-def _error(product: Product) -> str:
+def _error(product: MixedProduct) -> str:
     multiplies = policy_of(product.operation.removesuffix("_"), "cuda") == "lower"
     return "'self and mat2 must have the same dtype'" if multiplies else f"{product.operation} raises"
 

@@ -38,7 +38,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.formats.text import Entry
+from ....codemod.formats.text import TextEntry
 from ....codemod.model import Draft, Edit, Finding, Fix, Place, Rule
 from ....codemod.profiles.profile import Support
 from ....codemod.purpose.checked import checked_code
@@ -55,10 +55,10 @@ from ....codemod.torch.weights import cast_dtype
 from ....codemod.trainers.reading.declarations import calls_of, checked_scopes
 from ....codemod.trainers.reading.precision import Compute, precision_of
 from ....codemod.trainers.reading.recognition import plain_flag
-from ....codemod.trainers.reading.scopes import Scope, Setting, TextOrigin
+from ....codemod.trainers.reading.scopes import Setting, SettingScope, TextOrigin
 from ....codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads
 from ....codemod.trainers.writing.edits import change_of
-from .unsafe_families import Family, breaks_when_halved, family_of, loads_model
+from .unsafe_families import CheckpointFamily, breaks_when_halved, family_of, loads_model
 
 MODEL_KEYS = ("model_name_or_path", "model_name", "model_id", "base_model", "model", "model_checkpoint", "model_path")
 OTHER_TASKS = frozenset({"--do_eval", "--do_predict", "--eval_only"})
@@ -91,7 +91,7 @@ def unsafe_launches(project: Project) -> Iterator[Draft]:
             yield Draft(place, evidence, (fix,) if fix is not None else ())
 
 
-def _beside(origin: TextOrigin, setting: Setting) -> Iterator[Entry]:
+def _beside(origin: TextOrigin, setting: Setting) -> Iterator[TextEntry]:
     """The flags of the same command line, or the keys of the same mapping."""
     own = origin.config.text.entries[setting.index]
     for entry in origin.config.text.entries:
@@ -101,7 +101,7 @@ def _beside(origin: TextOrigin, setting: Setting) -> Iterator[Entry]:
             yield entry
 
 
-def _named(entry: Entry) -> Iterator[tuple[Entry, str, Family]]:
+def _named(entry: TextEntry) -> Iterator[tuple[TextEntry, str, CheckpointFamily]]:
     """The checkpoint of an endangered family that an entry names as the model."""
     model = entry.value if plain_flag(entry.name) in MODEL_KEYS else None
     family = family_of(model) if isinstance(model, str) else None
@@ -109,7 +109,7 @@ def _named(entry: Entry) -> Iterator[tuple[Entry, str, Family]]:
         yield entry, model, family
 
 
-def _trains(scope: Scope) -> bool:
+def _trains(scope: SettingScope) -> bool:
     command = scope.command
     if command is None:
         return not purpose_of(scope.path).is_left_alone
@@ -125,7 +125,7 @@ class Checkpoint:
     module: ModuleNames
     call: ast.Call
     model: str
-    family: Family
+    family: CheckpointFamily
 
     @property
     def loaded(self) -> Place:
@@ -260,7 +260,7 @@ def _other_precision(goal: str, *edits: Edit) -> Fix:
     return Fix.unsafe(goal, said[goal], *edits)
 
 
-def moved(project: Project, scope: Scope) -> Fix | None:
+def moved(project: Project, scope: SettingScope) -> Fix | None:
     """The fix that configures a trainer for another precision, as its table says."""
     goal = _goes_to(project)
     target = {"bf16": "bf16-mixed", "fp32": "fp32"}.get(goal or "", "")

@@ -14,7 +14,7 @@ TABLE = "families.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class CheckpointFamily:
     """Checkpoints that were made in bfloat16 or float32 and overflow in float16."""
 
     name: str
@@ -29,10 +29,12 @@ class Family:
 
 
 @lru_cache(maxsize=1)
-def families() -> tuple[Family, ...]:
+def families() -> tuple[CheckpointFamily, ...]:
     data: Any = plain_data(resources.files(__package__).joinpath(TABLE).read_text("utf-8"), TABLE)
     rows = data["families"]
-    return tuple(Family(row["name"], tuple(row["patterns"]), tuple(row.get("breaks_when_halved", ()))) for row in rows)
+    return tuple(
+        CheckpointFamily(row["name"], tuple(row["patterns"]), tuple(row.get("breaks_when_halved", ()))) for row in rows
+    )
 
 
 MENDED = ("fp16", "float16", "gguf", "gptq", "awq", "onnx", "-ct2", "mlx")
@@ -41,7 +43,7 @@ PARTS = ("tokenizer", "processor", "featureextractor", "config", "encodermodel",
 """Ends of class names that load something else than the model that is trained."""
 
 
-def family_of(model: str) -> Family | None:
+def family_of(model: str) -> CheckpointFamily | None:
     """The family that a checkpoint's name or path belongs to."""
     return next((family for family in families() if _is_among(model, family.patterns)), None)
 

@@ -16,7 +16,7 @@ from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, Dtype
 from ....codemod.trainers.reading.knobs import Knob
 from ....codemod.trainers.reading.links import sources, unfollowed_argument
 from ....codemod.trainers.reading.region_switches import is_fixed_off
-from ....codemod.trainers.reading.source import Source
+from ....codemod.trainers.reading.source import ValueSource
 from ....codemod.trainers.writing.chosen_besides import chosen_besides
 from ....codemod.trainers.writing.doubts import OFF_TODAY
 from ....codemod.trainers.writing.moves import Move
@@ -81,7 +81,7 @@ def _to_half(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterato
 
 def _switched_on(project: Project) -> Iterator[Move]:
     """The constants with which code alone keeps regions off: without them nothing computes in 16 bits."""
-    off: dict[tuple[str, Span], tuple[TrainingRegion, Switch, Source]] = {}
+    off: dict[tuple[str, Span], tuple[TrainingRegion, Switch, ValueSource]] = {}
     for region in training_regions(project):
         for switch in switches_of(project, region.autocast) if is_fixed_off(project, region.autocast) else ():
             off |= {(source.path, source.span): (region, switch, source) for source in switch.sources}
@@ -123,7 +123,7 @@ def _chosen_elsewhere(project: Project, region: TrainingRegion, knobs: list[Knob
 def _settings(
     project: Project,
     region: TrainingRegion,
-    given: list[tuple[Knob, Source]],
+    given: list[tuple[Knob, ValueSource]],
     wanted: Dtype,
     kernel: Place | None,
 ) -> Iterator[Move]:
@@ -138,7 +138,7 @@ def _settings(
 
 
 def _knob_moves(
-    project: Project, region: TrainingRegion, knob: Knob, source: Source, wanted: Dtype, kernel: Place | None
+    project: Project, region: TrainingRegion, knob: Knob, source: ValueSource, wanted: Dtype, kernel: Place | None
 ) -> Iterator[Move]:
     meant = knob.meaning(source.value)
     is_open = source.value in knob.undecided

@@ -14,7 +14,7 @@ from ....codemod.python.paths import name_parts
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import HALVES, Dtype, Scenario, as_dtype
 from ....codemod.trainers.reading.knobs import SPEAKING, Knob, knobs_of
-from ....codemod.trainers.reading.source import Source
+from ....codemod.trainers.reading.source import ValueSource
 from ....codemod.trainers.writing.moves import Move
 
 
@@ -45,14 +45,14 @@ def picked_moves(
             yield Move(document.path, document.span(node), message, evidence=given, settled_by=_places(given))
 
 
-def left_open(knob: Knob, source: Source, wanted: Dtype) -> Move:
+def left_open(knob: Knob, source: ValueSource, wanted: Dtype) -> Move:
     """A report for what a command line gives by a variable that is not followed: ``--dtype $1``."""
     message = f"{source.value} gives {source.key} here and is not followed; make it {knob.literal(wanted)!r}"
     starts = [source.config.text.commands[call].start for call in source.calls[:1]] if source.config is not None else []
     return Move(source.path, source.span, message, command=next(iter(starts), None))
 
 
-def _is_wrong(knob: Knob, source: Source, wanted: Dtype) -> bool:
+def _is_wrong(knob: Knob, source: ValueSource, wanted: Dtype) -> bool:
     meant = knob.meaning(source.value)
     return meant in HALVES and meant != wanted
 

@@ -13,9 +13,9 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP32, HALVES, MIXED, Dtype
 from ....codemod.trainers.framework import FAMILIES
 from ....codemod.trainers.reading.chosen_alternatives import switches_of_choice, word_choosing
-from ....codemod.trainers.reading.run_members import Member, Run
+from ....codemod.trainers.reading.run_members import Run, RunMember
 from ....codemod.trainers.reading.runs import runs_of
-from ....codemod.trainers.reading.source import Source
+from ....codemod.trainers.reading.source import ValueSource
 from ....codemod.trainers.writing.alternatives import chosen_in
 from ....codemod.trainers.writing.moves import Move
 from ....codemod.trainers.writing.unscaled import UNSCALED, would_be_unscaled
@@ -33,13 +33,13 @@ def moves(project: Project) -> Iterator[Move]:
                 yield from _moves(project, run, member)
 
 
-def _is_off(project: Project, run: Run, member: Member) -> bool:
+def _is_off(project: Project, run: Run, member: RunMember) -> bool:
     regime = member.regime
     is_other = regime is not None and FAMILIES[regime] != FAMILIES.get(project.target or "")
     return is_other and not member.is_picked and chosen_in(project, run, member.scope)
 
 
-def _moves(project: Project, run: Run, member: Member) -> Iterator[Move]:
+def _moves(project: Project, run: Run, member: RunMember) -> Iterator[Move]:
     wanted = compute_dtype(project.target)
     assert wanted is not None
     chosen = member.scope.place.saying("these settings are chosen by it")
@@ -72,7 +72,7 @@ def _moves(project: Project, run: Run, member: Member) -> Iterator[Move]:
     yield Move(run.place.path, run.place.span, message, evidence=(chosen,), command=start, aside=start is None)
 
 
-def _reworded(project: Project, run: Run, member: Member, source: Source) -> tuple[str, Edit] | None:
+def _reworded(project: Project, run: Run, member: RunMember, source: ValueSource) -> tuple[str, Edit] | None:
     """What sets the word on a line that chooses what stands beside the settings of a member and is at the target."""
     own, wanted = member.scope, FAMILIES.get(project.target or "")
     for other in run.members:
@@ -86,7 +86,7 @@ def _reworded(project: Project, run: Run, member: Member, source: Source) -> tup
     return None
 
 
-def _added(source: Source, wanted: Dtype) -> Edit | None:
+def _added(source: ValueSource, wanted: Dtype) -> Edit | None:
     """The flag for ``wanted`` on a line that gives the program none."""
     option = source.option
     if option is None or option.switch is not False or source.value is not False or named_half(option) != wanted:
@@ -97,7 +97,7 @@ def _added(source: Source, wanted: Dtype) -> Edit | None:
         return None
 
 
-def _dropped(source: Source, family: str) -> Edit | None:
+def _dropped(source: ValueSource, family: str) -> Edit | None:
     """The line without the flag that chooses a 16-bit type."""
     option = source.option
     named = named_half(option) if option is not None and option.switch is False and source.value is True else None
@@ -109,7 +109,7 @@ def _dropped(source: Source, family: str) -> Edit | None:
         return None
 
 
-def _is_on_line(run: Run, source: Source) -> bool:
+def _is_on_line(run: Run, source: ValueSource) -> bool:
     config = source.config
     if config is None or run.command is None or config.document.path != run.place.path:
         return False

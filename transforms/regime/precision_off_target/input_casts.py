@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator
 
 from ....codemod.model import Place
 from ....codemod.purpose.files import purpose_of
-from ....codemod.purpose.runs import Run, runs_of, starts_of
+from ....codemod.purpose.runs import HalfProgram, runs_of, starts_of
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import only_infers, reached_modules
 from ....codemod.python.names import ModuleNames
@@ -70,7 +70,7 @@ def leaving(project: Project, module: ModuleNames, call: ast.Call, old: Dtype) -
     return own[0].place if own and (using or module in begun) and not infers else None
 
 
-def _leaves(run: Run, old: Dtype) -> bool:
+def _leaves(run: HalfProgram, old: Dtype) -> bool:
     return {WORDS_OF_FAMILY[FAMILIES[regime]] for regime in run.regimes} == {old.name}
 
 

@@ -35,10 +35,10 @@ from ....codemod.trainers.reading.knobs import knobs_of
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.loaded_files import serves_inference
 from ....codemod.trainers.reading.loads import loads_in
-from ....codemod.trainers.reading.source import Source, entry_source
+from ....codemod.trainers.reading.source import ValueSource, entry_source
 from ....codemod.trainers.reading.stated_casts import is_widened
 from ....codemod.trainers.reading.stated_words import named_attribute
-from ....codemod.trainers.reading.taken_whole import Taken, taken_whole
+from ....codemod.trainers.reading.taken_whole import TakenEntry, taken_whole
 from ....codemod.trainers.writing.moves import Move
 from ....codemod.trainers.writing.transactions import as_far_as_it_counts
 from .branches import is_picked, picked_moves
@@ -89,7 +89,7 @@ def moves(project: Project) -> Iterator[Move]:
     yield from _left_to_unsloth(project, trained) if wanted == FP16 else ()
 
 
-def _of_section(project: Project, taken: Taken, wanted: Dtype) -> Iterator[Move]:
+def _of_section(project: Project, taken: TakenEntry, wanted: Dtype) -> Iterator[Move]:
     """``torch_dtype: float16`` in a section that a load takes whole."""
     path, said = taken.config.document.path, str(taken.entry.value)
     other = as_dtype(said)
@@ -267,7 +267,7 @@ def _respelled(
     project: Project,
     argument: DtypeArgument,
     wanted: Dtype,
-    source: Source,
+    source: ValueSource,
     value: Constant,
     meant: Dtype | None = None,
 ) -> Iterator[Move]:
@@ -287,7 +287,7 @@ def _respelled(
 
 def _given_to_regions(project: Project) -> frozenset[tuple[str, Span]]:
     """Where the dtypes of the training regions are given: what moves there for the regions moves weights with it."""
-    found: list[Source] = []
+    found: list[ValueSource] = []
     for region in training_regions(project):
         node = region.autocast.dtype_node
         found += sources(project, region.module, node) if node is not None else ()

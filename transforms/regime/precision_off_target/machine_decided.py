@@ -22,7 +22,7 @@ from ....codemod.torch.scaler_edits.can_disable import can_disable, held_scalers
 from ....codemod.torch.scaler_edits.needs_of_disabling import needs_of_disabling
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.unscaled_steps import scales_somehow, training_step
-from ....codemod.trainers.writing.machine_choice import Question, question
+from ....codemod.trainers.writing.machine_choice import MachineQuestion, question
 from ....codemod.trainers.writing.moves import Move
 from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says
 from .half_kernels import half_only_kernel
@@ -124,7 +124,7 @@ def _region_edits(project: Project, region: TrainingRegion) -> tuple[Edit, ...]:
     return (*edits, *_scaled(project, region, asked))
 
 
-def _scaled(project: Project, region: TrainingRegion, asked: Question) -> tuple[Edit, ...]:
+def _scaled(project: Project, region: TrainingRegion, asked: MachineQuestion) -> tuple[Edit, ...]:
     """The edits that give the region's loop a scaler; none where there is one. Raises EditRefused."""
     autocast = region.autocast
     if carries_nothing_back(autocast):
@@ -166,7 +166,7 @@ def _is_decided(project: Project, scaler: Scaler) -> bool:
     return bool(regions) and all(map(_mentions, (item.autocast.dtype_node for item in regions), asked))
 
 
-def _asked_by(project: Project, module: ModuleNames) -> Question | None:
+def _asked_by(project: Project, module: ModuleNames) -> MachineQuestion | None:
     """The question that a module has, if it has one."""
     try:
         return question(project, module, [], exact=False)
@@ -174,7 +174,7 @@ def _asked_by(project: Project, module: ModuleNames) -> Question | None:
         return None
 
 
-def _mentions(node: ast.expr | None, asked: Question | None) -> bool:
+def _mentions(node: ast.expr | None, asked: MachineQuestion | None) -> bool:
     return node is not None and asked is not None and asked.text in ast.unparse(node)
 
 

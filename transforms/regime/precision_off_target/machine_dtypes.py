@@ -9,8 +9,8 @@ from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, HALVES, Constant, Dtype
 from ....codemod.trainers.reading.links import sources
-from ....codemod.trainers.reading.source import Source
-from ....codemod.trainers.writing.machine_choice import Question, question
+from ....codemod.trainers.reading.source import ValueSource
+from ....codemod.trainers.writing.machine_choice import MachineQuestion, question
 
 WORDS = tuple(dtype.name for dtype in HALVES)
 
@@ -22,7 +22,7 @@ def half_of(value: Constant) -> Dtype | None:
     return value if isinstance(value, Dtype) and value in HALVES else None
 
 
-def either_half(asked: Question, like: Constant = BF16) -> str:
+def either_half(asked: MachineQuestion, like: Constant = BF16) -> str:
     """``torch.bfloat16 if USE_BF16 else torch.float16``; of texts where ``like`` is one."""
     if isinstance(like, str):
         return asked.choice(f'"{BF16.name}"', f'"{FP16.name}"')
@@ -42,7 +42,7 @@ def edits_at_sources(project: Project, module: ModuleNames, node: ast.expr) -> t
     return tuple(dict.fromkeys(edits))
 
 
-def _literal_at(project: Project, source: Source) -> tuple[ModuleNames, ast.expr]:
+def _literal_at(project: Project, source: ValueSource) -> tuple[ModuleNames, ast.expr]:
     document = project.document(source.path) if source.config is None and not source.quote else None
     if document is not None:
         module = names_of(project, document)

@@ -44,7 +44,7 @@ MAX_INNER = 300
 """How many of what its modules run."""
 
 
-Block: TypeAlias = "tuple[tuple[ModuleNames, ast.stmt], ...]"
+StatementBlock: TypeAlias = "tuple[tuple[ModuleNames, ast.stmt], ...]"
 """Statements that run under autocast, each with its module."""
 
 
@@ -61,28 +61,28 @@ class Behind:
     """The functions that return it to callers of which not all that are seen are followed, or none is."""
 
 
-def arrays_behind(project: Project, block: Block) -> Behind:
+def arrays_behind(project: Project, block: StatementBlock) -> Behind:
     """The places behind a block at which arrays are made."""
     return project.memo(_behind, block)
 
 
-def _behind(project: Project, block: Block) -> Behind:
+def _behind(project: Project, block: StatementBlock) -> Behind:
     spread = _Spread(project, block)
     return Behind(spread.conversions, spread.passed, spread.held, spread.unread)
 
 
-def arrays_inside(project: Project, module: ModuleNames, block: Block) -> Behind:
+def arrays_inside(project: Project, module: ModuleNames, block: StatementBlock) -> Behind:
     """The places at which arrays are made in what the modules run that a block calls."""
     return project.memo(_inside, (module, block))
 
 
-def _inside(project: Project, place: tuple[ModuleNames, Block]) -> Behind:
+def _inside(project: Project, place: tuple[ModuleNames, StatementBlock]) -> Behind:
     module, block = place
     spread = _Spread(project, (), inner_code(project, module, [statement for _, statement in block]))
     return Behind(spread.conversions, spread.passed, spread.held, spread.unread)
 
 
-def block_of(project: Project, region: Autocast) -> Block:
+def block_of(project: Project, region: Autocast) -> StatementBlock:
     """The statements that run inside a region, wherever it is entered."""
     places = {entry.node: entry.module for entry in entries_of(project, region)} or {region.node: region.module}
     return tuple(
@@ -93,7 +93,7 @@ def block_of(project: Project, region: Autocast) -> Block:
     )
 
 
-def block_of_steps(project: Project, module: ModuleNames) -> Block:
+def block_of_steps(project: Project, module: ModuleNames) -> StatementBlock:
     """The steps of the LightningModules of a file, which a mixed Trainer runs inside autocast."""
     classes = [item for item in module.of_type(ast.ClassDef) if is_lightning_module(project, module, item)]
     methods = [
@@ -102,7 +102,7 @@ def block_of_steps(project: Project, module: ModuleNames) -> Block:
     return tuple((module, statement) for method in methods for statement in method.body)
 
 
-def block_of_trainers(module: ModuleNames) -> Block:
+def block_of_trainers(module: ModuleNames) -> StatementBlock:
     """What stands under ``accelerator.autocast()`` or ``fabric.autocast()``; where FSDP shards a model, all."""
     if any((module.qualified(call.func) or "").endswith(SHARDED) for call in module.calls):
         functions = module.of_type(ast.FunctionDef)
@@ -121,7 +121,7 @@ def _is_of_trainer(module: ModuleNames, item: ast.withitem) -> bool:
 class _Spread:
     """Reads one function after the other, with the names in it that hold results of the region."""
 
-    def __init__(self, project: Project, block: Block, inner: Inner | None = None) -> None:
+    def __init__(self, project: Project, block: StatementBlock, inner: Inner | None = None) -> None:
         self._project, self._inner = project, inner
         self._packages = ARRAY_PACKAGES if inner is None else (*ARRAY_PACKAGES, "numpy.")
         self._limit = MAX_FUNCTIONS if inner is None else MAX_INNER

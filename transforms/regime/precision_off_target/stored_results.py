@@ -20,14 +20,14 @@ MADE = ("collections.", "list", "dict", "set", "defaultdict", "deque", "torch.")
 KNOWN = (Kind.TENSOR, Kind.SEQUENCE, Kind.RECORD)
 METERING = ("update", "add")
 """Methods that what stands in a dictionary is likely to have of its own: ``meters["loss"].update(loss)``."""
-Held = dict[tuple[ModuleNames, ast.AST], set[str]]
+StoredNames = dict[tuple[ModuleNames, ast.AST], set[str]]
 """The names in the functions that hold results of the region."""
 
 
 class Stores:
     """What assignments and ``append`` do with a result."""
 
-    def __init__(self, project: Project, held: Held) -> None:
+    def __init__(self, project: Project, held: StoredNames) -> None:
         self._project, self._held = project, held
 
     def loses(self, module: ModuleNames, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> bool:

@@ -21,7 +21,7 @@ from ....codemod.torch.dtypes import BF16, DTYPE_WORDS, FP16, FP32, HALVES, Cons
 from ....codemod.trainers.reading import region_switches
 from ....codemod.trainers.reading.command_options import declared_options
 from ....codemod.trainers.reading.numerals import truths
-from ....codemod.trainers.reading.source import Source
+from ....codemod.trainers.reading.source import ValueSource
 from ....codemod.trainers.reading.stated_words import is_switch, speaks
 from ....codemod.trainers.reading.word_tests import word_tests
 from ....codemod.trainers.writing.chosen_besides import SHOWING
@@ -36,7 +36,7 @@ class Switch:
 
     module: ModuleNames
     node: ast.expr
-    sources: tuple[Source, ...]
+    sources: tuple[ValueSource, ...]
     opens: bool = True
     """False for one that must not be true: ``enabled=not args.full_precision``."""
 
@@ -70,7 +70,7 @@ class Switch:
         return any(dtypes and dtypes <= {*HALVES} - {wanted} for dtypes in said)
 
     @property
-    def on(self) -> tuple[Source, ...]:
+    def on(self) -> tuple[ValueSource, ...]:
         """The places that switch mixed precision on."""
         return tuple(item for item in self.sources if item.value is self.opens)
 

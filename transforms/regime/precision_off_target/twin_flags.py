@@ -9,13 +9,13 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import DTYPE_WORDS, HALVES, Dtype
 from ....codemod.trainers.reading.command_options import declared_options, values_given
 from ....codemod.trainers.reading.picked_words import TWINS
-from ....codemod.trainers.reading.source import Source
+from ....codemod.trainers.reading.source import ValueSource
 from ....codemod.trainers.writing.text_editing import renamed
 
 OTHER_USES = "what else the program does with its other flag is not known"
 
 
-def twin_flag(project: Project, source: Source, wanted: Dtype) -> Edit | None:
+def twin_flag(project: Project, source: ValueSource, wanted: Dtype) -> Edit | None:
     """The edit after which a line gives the program its flag for ``wanted`` in place of the one for the other type.
 
     ``source`` is either of them on that line, or what it leaves out; None where the program defines no such flags.
@@ -31,7 +31,7 @@ def twin_flag(project: Project, source: Source, wanted: Dtype) -> Edit | None:
     return _exchanged(there, option) if there is not None and source.value is False else None
 
 
-def _exchanged(source: Source, option: Option) -> Edit | None:
+def _exchanged(source: ValueSource, option: Option) -> Edit | None:
     if source.entry is None or source.config is None:
         return None
     try:

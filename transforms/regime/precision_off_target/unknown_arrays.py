@@ -24,7 +24,7 @@ from ....codemod.torch.tables.kernels import FLOAT16_ALONE
 from .demanded_halves import demanded_float16, overflowing
 from .region_results import (
     CONVERTING,
-    Block,
+    StatementBlock,
     arrays_behind,
     arrays_inside,
     block_of,
@@ -66,12 +66,12 @@ def array_of_trainers(project: Project, module: ModuleNames) -> Place | None:
     return project.memo(_array_made, block_of_trainers(module))
 
 
-def _array(project: Project, block: Block) -> Place | None:
+def _array(project: Project, block: StatementBlock) -> Place | None:
     made = project.memo(_array_made, block) or _inside(project, block)
     return made or unproved_use(project, block, arrays_behind(project, block))
 
 
-def _array_made(project: Project, block: Block) -> Place | None:
+def _array_made(project: Project, block: StatementBlock) -> Place | None:
     """The first array of what a block computes or uses."""
     own = {statement for _, statement in block}
     used = (part for part in reached(project, block).parts if part not in own)
@@ -101,7 +101,7 @@ def _array_of(call: ast.Call) -> ast.expr | None:
     return call.func.value if isinstance(call.func, ast.Attribute) and is_own else next(iter(call.args), None)
 
 
-def _inside(project: Project, block: Block) -> Place | None:
+def _inside(project: Project, block: StatementBlock) -> Place | None:
     """An array that the modules make which a block calls, of what may be 16 bits wide under autocast."""
     arrays = arrays_inside(project, block[0][0], block) if block else None
     for call, module in arrays.conversions.items() if arrays is not None else ():

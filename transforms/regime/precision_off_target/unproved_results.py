@@ -22,7 +22,7 @@ from .demanded_halves import counts_far
 from .differentiated import is_differentiated
 from .known_callables import has_methods, is_of_python, is_replaced
 from .narrowed import LOSING, LOST, is_narrowed
-from .region_results import KEEPING, Behind, Block, is_conversion, is_result, names_at
+from .region_results import KEEPING, Behind, StatementBlock, is_conversion, is_result, names_at
 from .stored_names import COLLECTING
 from .stored_results import Stores
 
@@ -69,13 +69,13 @@ ENDING = (
 """Nodes that end the way of a value, or where it is followed by its name."""
 
 
-def unproved_use(project: Project, block: Block, behind: Behind) -> Place | None:
+def unproved_use(project: Project, block: StatementBlock, behind: Behind) -> Place | None:
     """The first use of a region's result of which it is not known that it takes bfloat16."""
     return next(_Uses(project, block, behind).found(), None)
 
 
 class _Uses:
-    def __init__(self, project: Project, block: Block, behind: Behind) -> None:
+    def __init__(self, project: Project, block: StatementBlock, behind: Behind) -> None:
         self._project, self._held, self._unread = project, behind.held, behind.unread
         self._stores = Stores(project, behind.held)
         self._entered = {statement for _, statement in block}

@@ -72,7 +72,7 @@ from ....codemod.torch.dtypes import FP16, FP64
 from ..certain_halves import certainly_half
 from .angle_fixes import fix_of
 from .angle_limits import positions_let_through
-from .angle_origins import Origin, is_made_on_cpu, is_of_frequencies, origin_of
+from .angle_origins import AngleOrigin, is_made_on_cpu, is_of_frequencies, origin_of
 from .asked_dtypes import cast_by_caller, cast_to_activations, is_of_power
 from .half_buffers import half_buffers
 
@@ -114,7 +114,7 @@ def _of_module(project: Project, module: ModuleNames) -> Iterator[Finding]:
                     yield found
 
 
-def _found(project: Project, module: ModuleNames, call: ast.Call, origin: Origin) -> Finding | None:
+def _found(project: Project, module: ModuleNames, call: ast.Call, origin: AngleOrigin) -> Finding | None:
     last = _last(project, module, origin)
     if _is_double(project, module, origin) or (last is not None and last <= FEW):
         return None
@@ -152,7 +152,7 @@ def _angle(module: ModuleNames, call: ast.Call) -> ast.expr | None:
     return call.func.value if plain else None
 
 
-def _half(project: Project, module: ModuleNames, origin: Origin) -> tuple[Half, ast.expr] | None:
+def _half(project: Project, module: ModuleNames, origin: AngleOrigin) -> tuple[Half, ast.expr] | None:
     """Which of the product of positions and frequencies and its factors is 16-bit, and why."""
     on_cpu = is_made_on_cpu(module, origin) and not any(True for _ in project.python_documents(DEFAULT_DEVICE))
     for node in (origin.node, *origin.factors):
@@ -169,13 +169,13 @@ def _half(project: Project, module: ModuleNames, origin: Origin) -> tuple[Half, 
     return None
 
 
-def _is_double(project: Project, module: ModuleNames, origin: Origin) -> bool:
+def _is_double(project: Project, module: ModuleNames, origin: AngleOrigin) -> bool:
     """Whether a factor is float64, which autocast leaves alone and which makes the product float64."""
     values = (flow_of(project).value_at(module, node, ASSUMED) for node in origin.factors)
     return any(atom.dtype == FP64 for value in values if value.kind is Kind.TENSOR for atom in value.atoms)
 
 
-def _last(project: Project, module: ModuleNames, origin: Origin) -> float | None:
+def _last(project: Project, module: ModuleNames, origin: AngleOrigin) -> float | None:
     """The number of positions, where it is known."""
     end = origin.counted.args[:2][-1] if origin.counted is not None and origin.counted.args else None
     return number_of(project, module, end) if end is not None else None
@@ -208,7 +208,9 @@ def _is_lowered(project: Project, module: ModuleNames, node: ast.expr) -> bool:
     return opened and not is_made_at_construction(project, module, node)
 
 
-def _finding(module: ModuleNames, call: ast.Call, origin: Origin, half: Half, when: str, fix: Fix | None) -> Finding:
+def _finding(
+    module: ModuleNames, call: ast.Call, origin: AngleOrigin, half: Half, when: str, fix: Fix | None
+) -> Finding:
     names = sorted(dtype.name for dtype in half.dtypes)
     off = " or ".join(MEASURED[name] for name in names)
     message = (
@@ -219,7 +221,7 @@ def _finding(module: ModuleNames, call: ast.Call, origin: Origin, half: Half, wh
     return rule.at(module, origin.node, message, evidence, [fix])
 
 
-def _rounded(module: ModuleNames, call: ast.Call, origin: Origin, half: Half) -> Finding:
+def _rounded(module: ModuleNames, call: ast.Call, origin: AngleOrigin, half: Half) -> Finding:
     names = sorted(dtype.name for dtype in half.dtypes)
     off = " or ".join(ROUNDED[name] for name in names)
     message = (

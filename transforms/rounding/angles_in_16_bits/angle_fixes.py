@@ -7,17 +7,17 @@ import ast
 from ....codemod.model import Fix
 from ....codemod.python.arguments import argument, receiver_of
 from ....codemod.python.names import ModuleNames
-from .angle_origins import Origin
+from .angle_origins import AngleOrigin
 
 USED_TO_IT = "weights that were trained with the old numbers may have got used to them"
 
 
-def fix_of(module: ModuleNames, origin: Origin, *, certain: bool) -> Fix | None:
+def fix_of(module: ModuleNames, origin: AngleOrigin, *, certain: bool) -> Fix | None:
     """The fix for the ways into it whose end can be seen."""
     return _outer(module, origin) if not certain else _in_float32(module, origin)
 
 
-def _outer(module: ModuleNames, origin: Origin) -> Fix | None:
+def _outer(module: ModuleNames, origin: AngleOrigin) -> Fix | None:
     """``torch.einsum("i,j->ij", t, inv_freq)`` as ``torch.outer(t, inv_freq)``."""
     node = origin.node
     is_einsum = isinstance(node, ast.Call) and module.qualified(node.func) == "torch.einsum"
@@ -41,7 +41,7 @@ def _is_outer(equation: object) -> bool:
     return bool(arrow and comma) and len(first) == len(second) == 1 and first != second and result == first + second
 
 
-def _in_float32(module: ModuleNames, origin: Origin) -> Fix | None:
+def _in_float32(module: ModuleNames, origin: AngleOrigin) -> Fix | None:
     """``arange(n, dtype=x.dtype)`` in float32, and each sine and cosine cast to ``x.dtype``."""
     counted = origin.counted
     asked = argument(counted, "dtype") if counted is not None else None

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from ....codemod.python.bindings import only_value
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import function_of, guards
-from .angle_origins import Origin
+from .angle_origins import AngleOrigin
 
 LETS_FEW = {True: (ast.Eq, ast.Lt, ast.LtE), False: (ast.NotEq, ast.GtE, ast.Gt)}
 """Comparisons with a number that let no larger one through, by whether they hold."""
 
 
-def positions_let_through(module: ModuleNames, call: ast.Call, origin: Origin) -> float:
+def positions_let_through(module: ModuleNames, call: ast.Call, origin: AngleOrigin) -> float:
     """The most positions for which ``call`` runs, and its function does not raise below it; infinite where any may."""
     counted = origin.counted.args[:2][-1] if origin.counted is not None and origin.counted.args else None
     if counted is None:

@@ -41,7 +41,7 @@ MAX_STEPS = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Origin:
+class AngleOrigin:
     """The product that made an angle."""
 
     node: ast.expr
@@ -51,7 +51,7 @@ class Origin:
     """The `arange` that the positions come from, where it stands in the same function."""
 
 
-def origin_of(module: ModuleNames, angle: ast.expr) -> Origin | None:
+def origin_of(module: ModuleNames, angle: ast.expr) -> AngleOrigin | None:
     """The product behind an angle, where one of its factors is made of positions, timesteps or frequencies.
 
     A divisor says nothing: it counts the channels, whatever is encoded. The rows and columns of a grid are few.
@@ -68,7 +68,7 @@ def origin_of(module: ModuleNames, angle: ast.expr) -> Origin | None:
                 return None
             if words & MEANING or counted is not None:
                 what = "timesteps" if named & {"timestep", "timesteps"} else "positions"
-                return Origin(node, factors, what, counted)
+                return AngleOrigin(node, factors, what, counted)
     return None
 
 
@@ -77,7 +77,7 @@ def is_of_frequencies(module: ModuleNames, factor: ast.expr) -> bool:
     return not FREQUENCIES.isdisjoint(_words(module, factor))
 
 
-def is_made_on_cpu(module: ModuleNames, origin: Origin) -> bool:
+def is_made_on_cpu(module: ModuleNames, origin: AngleOrigin) -> bool:
     """Whether a factor is made without a device, and so both are on the CPU: ``torch.arange(length)``."""
     made = [factor for factor in origin.factors if any(True for _ in _counts(module, factor))]
     return any(MOVING.isdisjoint(_names(module, factor)) for factor in made)

@@ -20,15 +20,15 @@ from ....codemod.python.paths import name_parts
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
 from ....codemod.torch.entering_calls import sites_of
-from .angle_origins import MEANING, Origin, behind
+from .angle_origins import MEANING, AngleOrigin, behind
 
 INTEGERS = frozenset(("ids", "id", "idx", "index", "indices", "mask", "labels", "tokens", "token"))
 """Words in the names of tensors that are no activations."""
 MAX_HOPS = 4
-Asked: TypeAlias = Callable[[Project, ModuleNames, ast.expr], Half | None]
+AskedDtype: TypeAlias = Callable[[Project, ModuleNames, ast.expr], Half | None]
 
 
-def cast_to_activations(project: Project, module: ModuleNames, origin: Origin) -> tuple[Half, str] | None:
+def cast_to_activations(project: Project, module: ModuleNames, origin: AngleOrigin) -> tuple[Half, str] | None:
     """Why a factor is 16-bit where activations are, and whose dtype it gets: ``inv_freq.to(x.dtype)``."""
     asked = next((item for factor in origin.factors for item in _asked(module, factor)), None)
     if asked is None:
@@ -45,7 +45,7 @@ def cast_to_activations(project: Project, module: ModuleNames, origin: Origin) -
     return (Half(dtypes, False, (place, runs[0].place)), name) if runs else None
 
 
-def is_of_power(module: ModuleNames, origin: Origin) -> bool:
+def is_of_power(module: ModuleNames, origin: AngleOrigin) -> bool:
     """Whether a factor is ``1.0 / 10000**exponents``, in place or in a variable, with no cast behind it; no ``@``."""
     names = [item for item in origin.factors if isinstance(item, ast.Name)]
     held = [each.value for item in names for each in module.bindings_of(item)]
@@ -77,7 +77,7 @@ def _is_activation(module: ModuleNames, node: ast.expr) -> bool:
     return any(item.kind == "parameter" for item in bindings)
 
 
-def cast_by_caller(project: Project, module: ModuleNames, origin: Origin) -> Half | None:
+def cast_by_caller(project: Project, module: ModuleNames, origin: AngleOrigin) -> Half | None:
     """Why a factor is 16-bit when it arrives: a caller casts it, ``model(x, timesteps=t.to(weight_dtype))``."""
     for factor in origin.factors:
         for node in behind(module, factor, products=True):
@@ -88,7 +88,7 @@ def cast_by_caller(project: Project, module: ModuleNames, origin: Origin) -> Hal
     return None
 
 
-def _passed(project: Project, module: ModuleNames, node: ast.Name, hops: int, asked: Asked) -> Half | None:
+def _passed(project: Project, module: ModuleNames, node: ast.Name, hops: int, asked: AskedDtype) -> Half | None:
     bindings = module.bindings_of(node)
     function = module.scope_of(node).function.node
     parameter = next((item for item in bindings if item.kind == "parameter" and item.scope.node is function), None)

@@ -67,7 +67,7 @@ STEPPERS = ("optim", "opt", "scaler")
 MAX_HOPS = 2
 """How many calls below the region a step is looked for: a trainer's `train_epoch` that calls `train_step`."""
 
-Body = ast.With | ast.AsyncWith | ast.FunctionDef | ast.AsyncFunctionDef
+RegionBody = ast.With | ast.AsyncWith | ast.FunctionDef | ast.AsyncFunctionDef
 Stale = tuple[Place, Place]
 """A step, and what runs the model again after it in the same region."""
 
@@ -127,7 +127,7 @@ def _stale_in(project: Project, region: Autocast) -> Iterator[Stale]:
         yield from _stale(project, module, function, 0)
 
 
-def _stale(project: Project, module: ModuleNames, body: Body, hops: int) -> Iterator[Stale]:
+def _stale(project: Project, module: ModuleNames, body: RegionBody, hops: int) -> Iterator[Stale]:
     """The steps below ``body`` that something in it follows with a forward pass."""
     calls = sorted(_own_calls(body), key=position)
     backwards = [call for call in calls if receiver_of(call, "backward") is not None]
@@ -144,7 +144,7 @@ def _stale(project: Project, module: ModuleNames, body: Body, hops: int) -> Iter
             yield module.place(call, "the step stands in the region"), again
 
 
-def _own_calls(body: Body) -> Iterator[ast.Call]:
+def _own_calls(body: RegionBody) -> Iterator[ast.Call]:
     """The calls of a block or function, without those of functions that are defined in it."""
     waiting: list[ast.AST] = list(body.body)
     while waiting:

@@ -77,7 +77,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ....codemod.formats.text import Entry
+from ....codemod.formats.text import TextEntry
 from ....codemod.half.half_weights import HalfWeights
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.source.project import Project
@@ -189,7 +189,7 @@ def half_settings(project: Project) -> Iterator[tuple[HalfWeights, str, Stated]]
                 yield HalfWeights("the model", dtype, setting.place), optimizer, rate
 
 
-def _optimizer(named: dict[str, Entry]) -> str:
+def _optimizer(named: dict[str, TextEntry]) -> str:
     """The optimizer that is asked for, where it keeps nothing of what rounding loses; else empty."""
     given = named.get("optimizer_type")
     text = given.value if given is not None else ""

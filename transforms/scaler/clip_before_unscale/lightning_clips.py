@@ -15,7 +15,7 @@ from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.precision import precision_of
-from ....codemod.trainers.reading.scopes import Scope
+from ....codemod.trainers.reading.scopes import SettingScope
 
 OTHER_SCALERS = ("deepspeed", "DeepSpeed", "Fabric", "MixedPrecision", "amp_backend")
 """Whoever has one of these in its project may scale and unscale in another way, or not at all."""
@@ -53,7 +53,7 @@ def _float16(project: Project) -> Place | None:
     return found[0].place if found and fits else None
 
 
-def _is_on_cpu(scope: Scope) -> bool:
+def _is_on_cpu(scope: SettingScope) -> bool:
     """There Lightning takes bfloat16 for ``16-mixed``."""
     accelerator = scope.last("accelerator")
     return accelerator is not None and accelerator.value == "cpu"

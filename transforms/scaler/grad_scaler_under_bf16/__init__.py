@@ -69,7 +69,7 @@ from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import tries
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import BF16, Given
+from ....codemod.torch.dtypes import BF16, TestedText
 from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
 from ....codemod.torch.scaler_edits.needs_of_disabling import scaled_clips
 from ....codemod.torch.scalers import Scaler, scalers
@@ -145,7 +145,7 @@ def _is_chosen(project: Project, scaler: Scaler, regime: Regime) -> bool:
     )
 
 
-def _is_on_gpu(project: Project, module: ModuleNames, asked: tuple[Given, ...]) -> bool:
+def _is_on_gpu(project: Project, module: ModuleNames, asked: tuple[TestedText, ...]) -> bool:
     """Without a GPU the scaler switches itself off, so bfloat16 that is for other devices alone does not count."""
     return all(of_machine(project, module, item) is not False for item in asked)
 

@@ -56,7 +56,7 @@ from ....codemod.python.callers import callers_of
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
 from ....codemod.python.options import options_read
-from ....codemod.python.paths import Facts, Guard, function_of, guard_facts, guards, position
+from ....codemod.python.paths import Guard, PathFacts, function_of, guard_facts, guards, position
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP16
@@ -115,7 +115,7 @@ def _offered(project: Project, step: ScalerStep) -> Iterator[tuple[str, bool]]:
                 yield from tests[0].facts
 
 
-def _is_free(fact: tuple[str, bool], known: Facts) -> bool:
+def _is_free(fact: tuple[str, bool], known: PathFacts) -> bool:
     return fact not in known and (fact[0], not fact[1]) not in known
 
 
@@ -140,18 +140,18 @@ def _is_of_machine(project: Project, scaler: Scaler) -> bool:
     return bool(asked) and all(of_machine(project, module, each) for each in asked)
 
 
-def _flag(project: Project, scaler: Scaler) -> Facts:
+def _flag(project: Project, scaler: Scaler) -> PathFacts:
     """The same, where it is not the machine that gives the flag."""
     return frozenset() if _is_of_machine(project, scaler) else _enabled(scaler)
 
 
-def _enabled(scaler: Scaler) -> Facts:
+def _enabled(scaler: Scaler) -> PathFacts:
     """The flag that switches a scaler, as a fact; a flag that only it reads may never be given."""
     node = scaler.enabled_node
     return frozenset(Guard(node, True).facts) if isinstance(node, ast.Name | ast.Attribute) else frozenset()
 
 
-def _known(step: ScalerStep, call: ast.Call) -> Facts:
+def _known(step: ScalerStep, call: ast.Call) -> PathFacts:
     """What holds where a scaler that is on steps an optimizer."""
     scaler = step.scaler
     return guard_facts(step.module, call) | guard_facts(scaler.module, scaler.call) | _enabled(scaler)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ....codemod.half.half_weights import HalfWeights, half_weights
-from ....codemod.half.weight_changes import Change
+from ....codemod.half.weight_changes import WeightChange
 from ....codemod.model import Place
 from ....codemod.purpose.decided import decided
 from ....codemod.purpose.files import is_test, purpose_of
@@ -23,7 +23,7 @@ from ....codemod.trainers.reading.launched_loads import launched_loads
 from ....codemod.trainers.reading.precision import Compute, precision_of
 from ....codemod.trainers.reading.run_members import Run
 from ....codemod.trainers.reading.runs import all_runs_of
-from ....codemod.trainers.reading.scopes import Scope
+from ....codemod.trainers.reading.scopes import SettingScope
 from ....codemod.trainers.reading.trained_loads import trained_loads, trainer_calls
 
 BY_ACCELERATE = "4.30.0"
@@ -40,7 +40,7 @@ class ScaledPart:
     """A part of a model in float16, and why a GradScaler steps it."""
 
     name: str
-    change: Change
+    change: WeightChange
     why: str
     places: tuple[Place, ...]
 
@@ -81,7 +81,7 @@ def _asked(project: Project, module: ModuleNames, arguments: ast.expr, half: Hal
     return "its trainer steps it with a GradScaler (fp16)", place.saying("the trainer computes in float16")
 
 
-def _switched_on(project: Project, scope: Scope, half: HalfWeights) -> Place | None:
+def _switched_on(project: Project, scope: SettingScope, half: HalfWeights) -> Place | None:
     """Where ``fp16=use_fp16`` stands, if settings that are stated switch it on in a run that has these weights."""
     setting = scope.last("fp16")
     argument = scope.argument(setting) if setting is not None and setting.value is None else None

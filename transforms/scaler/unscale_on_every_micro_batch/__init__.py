@@ -39,7 +39,7 @@ from dataclasses import replace
 
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.given import may_be_on
-from ....codemod.python.paths import Facts, Guard, exclusive, guard_facts, guards, loops, name_parts, position
+from ....codemod.python.paths import Guard, PathFacts, exclusive, guard_facts, guards, loops, name_parts, position
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
@@ -124,7 +124,7 @@ def _is_set_between(step: ScalerStep, call: ast.Call, guard: Guard) -> bool:
     )
 
 
-def _waits_for_settings_only(step: ScalerStep, call: ast.Call, shared: Facts) -> bool:
+def _waits_for_settings_only(step: ScalerStep, call: ast.Call, shared: PathFacts) -> bool:
     """Whether the conditions of ``call`` that the other call does not share are settings of the whole run.
 
     Another spelling of the other call's condition (``if sync:`` for ``if step % n == 0:``) must not count as missing.

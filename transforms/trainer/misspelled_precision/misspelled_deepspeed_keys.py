@@ -13,7 +13,7 @@ from ....codemod.purpose.files import is_test
 from ....codemod.python.keywords import key_of
 from ....codemod.python.names import ModuleNames, checked_modules, string_of
 from ....codemod.source.project import Project
-from ....codemod.trainers.reading.configs import ConfigFile, Entry
+from ....codemod.trainers.reading.configs import ConfigFile, TextEntry
 from ....codemod.trainers.reading.declarations import checked_scopes, scopes_of
 from ....codemod.trainers.reading.deepspeed_objects import is_deepspeed_config
 from ....codemod.trainers.reading.scopes import CodeOrigin, TextOrigin
@@ -100,12 +100,12 @@ def _holds_slip(text: str) -> bool:
     return not all(_slips(section).keys().isdisjoint(quoted) for section in ("", *KEYS))
 
 
-def _section_above(entry: Entry) -> str:
+def _section_above(entry: TextEntry) -> str:
     above = entry.key[-2] if len(entry.key) > 1 else ""
     return above if isinstance(above, str) and above in KEYS else ""
 
 
-def _entries(project: Project) -> Iterator[tuple[ConfigFile, Entry]]:
+def _entries(project: Project) -> Iterator[tuple[ConfigFile, TextEntry]]:
     seen = set()
     for scope in checked_scopes(project):
         if scope.framework.id != "deepspeed" or not isinstance(scope.origin, TextOrigin) or scope.kind != "file":
@@ -120,9 +120,9 @@ def _entries(project: Project) -> Iterator[tuple[ConfigFile, Entry]]:
                 yield config, entry
 
 
-def _misspelled(_: Project, config: ConfigFile) -> dict[tuple[str | int, ...], list[Entry]]:
+def _misspelled(_: Project, config: ConfigFile) -> dict[tuple[str | int, ...], list[TextEntry]]:
     """The misspelled keys of a file, by the place of their section."""
-    found: dict[tuple[str | int, ...], list[Entry]] = {}
+    found: dict[tuple[str | int, ...], list[TextEntry]] = {}
     for entry in config.text.entries:
         section = _section_above(entry)
         switches = config.text.find(*entry.key, "enabled") if entry.name in SECTIONS else ()
@@ -132,7 +132,7 @@ def _misspelled(_: Project, config: ConfigFile) -> dict[tuple[str | int, ...], l
     return found
 
 
-def _stands_beside(config: ConfigFile, entry: Entry) -> bool:
+def _stands_beside(config: ConfigFile, entry: TextEntry) -> bool:
     """Whether the section that a name was meant to be is there as well."""
     return bool(config.text.find(*entry.key[:-1], SECTIONS[entry.name]))
 

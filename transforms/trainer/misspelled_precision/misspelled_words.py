@@ -13,7 +13,7 @@ from ....codemod.purpose.files import is_test
 from ....codemod.python.keywords import key_of
 from ....codemod.python.names import ModuleNames, defaults_in, modules_at, modules_with
 from ....codemod.source.project import Project
-from ....codemod.trainers.reading.configs import ConfigFile, Entry, config_files
+from ....codemod.trainers.reading.configs import ConfigFile, TextEntry, config_files
 from .misspellings import SPELLED, paths_with_slips, respelled, respelled_dtype, slips
 from .slips import SPELLING, renamed_attribute, respelled_string
 
@@ -111,7 +111,7 @@ def _text_slip(found: _Text) -> Draft:
     return Draft.at(found.module, found.node, message, fixes=fixes)
 
 
-def _settings(project: Project) -> Iterator[tuple[ConfigFile, Entry]]:
+def _settings(project: Project) -> Iterator[tuple[ConfigFile, TextEntry]]:
     """Values of settings for a dtype or precision."""
     for config in config_files(project, [slip for slip, word in slips().items() if word in SPELLED]):
         for entry in config.text.entries:
@@ -121,7 +121,7 @@ def _settings(project: Project) -> Iterator[tuple[ConfigFile, Entry]]:
                 yield config, entry
 
 
-def _setting_slip(config: ConfigFile, entry: Entry) -> Draft:
+def _setting_slip(config: ConfigFile, entry: TextEntry) -> Draft:
     meant = respelled_dtype(str(entry.value)) or ""
     fixes: tuple[Fix, ...] = ()
     try:

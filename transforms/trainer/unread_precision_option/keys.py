@@ -11,7 +11,7 @@ from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames, modules_at
 from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
-from ....codemod.trainers.reading.configs import Entry, config_files
+from ....codemod.trainers.reading.configs import TextEntry, config_files
 from ....codemod.trainers.reading.loaded_files import is_loaded_without_trainer, loaders_of
 from .options import MAX_MODULES
 from .scaler_alone import imports_only_known
@@ -34,7 +34,7 @@ def unread_keys(project: Project) -> Iterator[Draft]:
                 yield Draft.at(config, entry, message)
 
 
-def _asks(entry: Entry) -> bool:
+def _asks(entry: TextEntry) -> bool:
     """Whether an entry asks for 16 bits."""
     is_plain = entry.kind == "pair" and entry.is_scalar and isinstance(entry.value, bool | str)
     return is_plain and names_precision(entry.name, entry.value is True) and is_asked(entry.value)

@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 
 from .lines import Lines
 from .measures import astray
-from .places import Line, Loss, Place
+from .places import Loss, LossPlace, SourceLine
 from .storages import Storages
 from .watching import operation
 
@@ -28,7 +28,7 @@ class Sum:
     real: Tensor
     shadow: Tensor
     loss: Loss
-    line: Line | None
+    line: SourceLine | None
     dtype: str
     rounds: int = 0
     next: int = MIN_ROUNDS
@@ -51,7 +51,7 @@ class Accumulators:
         self._once: set[int] = set()
         """Storages that were written to a single time: most are, and need no copies."""
         self.storages.on_sweep.append(self._forget)
-        self._places: dict[tuple[Line | None, str], Place] = {}
+        self._places: dict[tuple[SourceLine | None, str], LossPlace] = {}
 
     def before(self, func: OpOverload[..., Any], written: list[Tensor], given: list[Tensor]) -> None:
         """Remember what each written tensor was, and measure what it has become so far."""
@@ -63,7 +63,7 @@ class Accumulators:
     def made(self, func: OpOverload[..., Any], given: list[Tensor], results: list[Tensor]) -> None:
         """Nothing: new tensors are not accumulators."""
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[LossPlace]:
         """One place per line and name, as last measured."""
         for key, kept in self._sums.items():
             self._measure(key, kept)
@@ -106,5 +106,5 @@ class Accumulators:
         lost = astray(now[0] - kept.real, now[1] - kept.shadow)
         name = self.names.get(key, "")
         detail = f"after {kept.rounds} rounds, what they add is off by {lost:.0%}"
-        place = Place(kept.loss, lost, name=name, line=kept.line, since=kept.line, dtype=kept.dtype, detail=detail)
+        place = LossPlace(kept.loss, lost, name=name, line=kept.line, since=kept.line, dtype=kept.dtype, detail=detail)
         self._places[(kept.line, name)] = place

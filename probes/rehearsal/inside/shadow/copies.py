@@ -12,7 +12,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from .lines import Lines
-from .places import Line, Loss, Place
+from .places import Loss, LossPlace, SourceLine
 from .storages import Storages, unseen
 from .watching import NARROW, in_backward, operation
 
@@ -36,7 +36,7 @@ class Copies:
 
     def __post_init__(self) -> None:
         self._copies: dict[int, Copy] = {}
-        self._places: dict[Line | None, Place] = {}
+        self._places: dict[SourceLine | None, LossPlace] = {}
         self.storages.on_sweep.append(self._forget)
 
     def before(self, func: OpOverload[..., Any], written: list[Tensor], given: list[Tensor]) -> None:
@@ -59,7 +59,7 @@ class Copies:
         if weight is not None and weight.is_leaf and weight.requires_grad and result.dtype in NARROW:
             self._copies[key] = Copy(ref(weight), weight._version)
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[LossPlace]:
         """One place per line."""
         yield from self._places.values()
 
@@ -72,7 +72,7 @@ class Copies:
             share = float((old.sort().values != now.sort().values).float().mean()) if old.numel() == len(now) else 0.0
         dtype = str(tensor.dtype).removeprefix("torch.")
         detail = f"{share:.0%} of a weight are as they were before a step: the region keeps the copies it has cast"
-        place = Place(Loss.OLD_COPY, share, line=line, dtype=dtype, detail=detail)
+        place = LossPlace(Loss.OLD_COPY, share, line=line, dtype=dtype, detail=detail)
         if line not in self._places or share > self._places[line].amount:
             self._places[line] = place
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from ..places import Places
+from ..places import UserFrames
 from .storages import Site
 
 
 class Lines:
     """The innermost frame of the user's code."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: UserFrames) -> None:
         self._places = places
         self.backward: Site | None = None
         """Where the running backward pass was started: on a GPU it runs in a thread without frames of the user's."""

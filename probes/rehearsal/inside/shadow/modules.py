@@ -13,17 +13,17 @@ from torch.nn.modules import module as hooks
 from torch.utils._pytree import tree_flatten
 
 from .measures import norms
-from .places import Layer, Loss, Place
+from .places import LayerLoss, Loss, LossPlace
 from .storages import Storages, is_followed, unseen
 
 
 @dataclass
-class Modules:
+class ShadowedModules:
     """Hooks on every module of the process; ``chosen`` are patterns of the paths to measure."""
 
     storages: Storages
     chosen: tuple[str, ...] = ("*",)
-    layers: dict[str, Layer] = field(default_factory=dict)
+    layers: dict[str, LayerLoss] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._names: dict[int, str] = {}
@@ -45,13 +45,13 @@ class Modules:
         """The path of each parameter, by identity."""
         return dict(self._parameters)
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[LossPlace]:
         """Modules whose output or gradient is further off than what goes into them."""
         for layer in self.layers.values():
             detail = f"output off by {layer.output:.2g}, its input by {layer.input:.2g}"
-            yield Place(Loss.OUTPUT, layer.output - layer.input, name=layer.name, dtype=layer.dtype, detail=detail)
+            yield LossPlace(Loss.OUTPUT, layer.output - layer.input, name=layer.name, dtype=layer.dtype, detail=detail)
             detail = f"gradient of the output off by {layer.gradient:.2g}"
-            yield Place(Loss.GRADIENT, layer.gradient, name=layer.name, dtype=layer.dtype, detail=detail)
+            yield LossPlace(Loss.GRADIENT, layer.gradient, name=layer.name, dtype=layer.dtype, detail=detail)
 
     def _before(self, module: nn.Module, args: object) -> None:
         if not self._depth and id(module) not in self._names:
@@ -65,7 +65,7 @@ class Modules:
         name = self.name(module)
         if not any(fnmatchcase(name, pattern) for pattern in self.chosen):
             return
-        layer = self.layers.setdefault(name, Layer(name, type(module).__name__))
+        layer = self.layers.setdefault(name, LayerLoss(name, type(module).__name__))
         with unseen():
             layer.input = max([layer.input, *(self._error(tensor) for tensor in _tensors(args))])
             for tensor in _tensors(result):
@@ -75,7 +75,7 @@ class Modules:
             if tensor.requires_grad:
                 tensor.register_hook(self._gradient_of(layer))  # type: ignore[no-untyped-call]
 
-    def _gradient_of(self, layer: Layer) -> Callable[[Tensor | None], None]:
+    def _gradient_of(self, layer: LayerLoss) -> Callable[[Tensor | None], None]:
         def compare(gradient: Tensor | None) -> None:
             if gradient is None:  # of a result that nothing uses
                 return

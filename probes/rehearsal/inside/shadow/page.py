@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from html import escape
 
-from .places import Findings, Layer, Place
+from .places import Findings, LayerLoss, LossPlace
 
 MAX_LAYERS = 2000
 """Rows drawn; a larger model's other layers are in the JSON."""
@@ -38,20 +38,20 @@ def page(findings: Findings, title: str) -> str:
     )
 
 
-def _worst(places: tuple[Place, ...]) -> str:
+def _worst(places: tuple[LossPlace, ...]) -> str:
     if not places:
         return "<p>Nothing is lost beyond the noise of rounding.</p>\n"
     rows = "".join(_place(place) for place in places)
     return f"<h2>Worst places</h2>\n<table><tr><th>what<th>where<th>dtype<th>measured</tr>\n{rows}</table>\n"
 
 
-def _place(place: Place) -> str:
+def _place(place: LossPlace) -> str:
     line = f"{place.line[0]}:{place.line[1]}" if place.line else ""
     where = " ".join(f"<code>{escape(part)}</code>" for part in (place.name, line) if part)
     return f"<tr><td>{place.loss.value}<td>{where}<td>{escape(place.dtype)}<td>{escape(place.detail)}</tr>\n"
 
 
-def _layer(layer: Layer) -> str:
+def _layer(layer: LayerLoss) -> str:
     bars = f"<span class=output style='width:{_width(layer.output)}%'></span>"
     bars += f"<span class=gradient style='width:{_width(layer.gradient)}%'></span>"
     return (

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
-Line = tuple[str, int]
+SourceLine = tuple[str, int]
 """A file, relative to the root, and a line of it."""
 VERSION = 1
 WORST = 10
@@ -44,15 +44,15 @@ ORDER = tuple(Loss)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LossPlace:
     """One loss: ``amount`` is a share or a relative error, by ``loss``; the rest says where."""
 
     loss: Loss
     amount: float
     name: str = ""
     """A parameter, a buffer or a module, by its path in the model."""
-    line: Line | None = None
-    since: Line | None = None
+    line: SourceLine | None = None
+    since: SourceLine | None = None
     """The line that first rounded to 16 bits what this is made of."""
     dtype: str = ""
     detail: str = ""
@@ -70,7 +70,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Layer:
+class LayerLoss:
     """The worst that was seen of one module over all steps; relative errors."""
 
     name: str
@@ -85,8 +85,8 @@ class Layer:
 class Findings:
     """What was measured: the worst places first, then everything per module and parameter."""
 
-    places: tuple[Place, ...]
-    layers: tuple[Layer, ...]
+    places: tuple[LossPlace, ...]
+    layers: tuple[LayerLoss, ...]
     losses: tuple[tuple[float, float], ...]
     """The values that ``backward`` was called on, in the program and in the shadow."""
     steps: int
@@ -94,12 +94,12 @@ class Findings:
     seconds: float
 
     @property
-    def worst(self) -> tuple[Place, ...]:
+    def worst(self) -> tuple[LossPlace, ...]:
         """At most ten places above the noise of rounding, causes before consequences.
 
         Weights that lose the same at one line are one place.
         """
-        groups: dict[object, list[Place]] = {}
+        groups: dict[object, list[LossPlace]] = {}
         for place in self.places:
             if place.above_noise:
                 groups.setdefault((place.loss, place.line or place.name), []).append(place)
@@ -123,7 +123,7 @@ class Findings:
         """What another process measured; its places are the worst ones."""
         return cls(
             tuple(_read(place) for place in data["worst"]),
-            tuple(Layer(**layer) for layer in data["modules"]),
+            tuple(LayerLoss(**layer) for layer in data["modules"]),
             tuple((each["program"], each["shadow"]) for each in data["losses"]),
             data["steps"],
             tuple((each["operation"], each["count"]) for each in data["restarted"]),
@@ -131,18 +131,18 @@ class Findings:
         )
 
 
-def _place(place: Place) -> dict[str, Any]:
+def _place(place: LossPlace) -> dict[str, Any]:
     return {**asdict(place), "loss": place.loss.value, "line": _row(place.line), "since": _row(place.since)}
 
 
-def _row(line: Line | None) -> dict[str, Any] | None:
+def _row(line: SourceLine | None) -> dict[str, Any] | None:
     return {"filename": line[0], "row": line[1]} if line else None
 
 
-def _read(place: Mapping[str, Any]) -> Place:
+def _read(place: Mapping[str, Any]) -> LossPlace:
     lines = {name: _line(place[name]) for name in ("line", "since")}
-    return Place(**{**place, **lines, "loss": Loss(place["loss"])})
+    return LossPlace(**{**place, **lines, "loss": Loss(place["loss"])})
 
 
-def _line(row: Mapping[str, Any] | None) -> Line | None:
+def _line(row: Mapping[str, Any] | None) -> SourceLine | None:
     return (str(row["filename"]), int(row["row"])) if row else None

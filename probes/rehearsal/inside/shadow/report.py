@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .places import Findings, Place
+from .places import Findings, LossPlace
 
 LOSSES_TOLD = 10
 
@@ -25,7 +25,7 @@ def _summary(findings: Findings) -> str:
     return f"Beside a float64 shadow, over {steps}, nothing is lost beyond the noise of rounding."
 
 
-def _told(place: Place) -> str:
+def _told(place: LossPlace) -> str:
     more = f" and {place.others} more" if place.others else ""
     where = [place.name + more] if place.name else []
     if place.line:

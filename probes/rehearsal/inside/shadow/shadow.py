@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..places import Places
+from ..places import UserFrames
 from .accumulators import Accumulators
 from .copies import Copies
 from .lines import Lines
 from .mode import ShadowMode
-from .modules import Modules
+from .modules import ShadowedModules
 from .places import Findings
 from .storages import Storages, unseen
 from .watching import LineWatch
@@ -25,14 +25,14 @@ from .weights import Weights
 class Shadow:
     """A context in which every operation is done again in float64; ``findings`` may be asked within and after."""
 
-    def __init__(self, places: Places, modules: tuple[str, ...] = ("*",)) -> None:
+    def __init__(self, places: UserFrames, modules: tuple[str, ...] = ("*",)) -> None:
         self._storages = Storages()
         lines = Lines(places)
         self._watch = LineWatch(self._storages, lines)
         self._sums = Accumulators(self._storages, lines)
         self._copies = Copies(self._storages, lines)
         self._mode = ShadowMode(self._storages, (self._watch, self._sums, self._copies))
-        self._modules = Modules(self._storages, modules)
+        self._modules = ShadowedModules(self._storages, modules)
         self._weights = Weights(self._storages, self._pause, self._modules.parameter_names, lines)
         self._losses: list[tuple[float, float]] = []
         self._scaled: tuple[object, float] = (None, 1.0)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .places import Line
+from .places import SourceLine
 
 WIDE = torch.float64
 """Autocast leaves float64 alone, so the shadow computes in it under any regime."""
@@ -38,7 +38,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class StorageOrigin:
     """Where the values of a storage come from.
 
     ``line`` wrote them, ``narrowed`` first rounded to 16 bits what they are made of, ``error`` is how far they were
@@ -46,15 +46,15 @@ class Origin:
     ``rounds`` are the sites of that line that they have passed.
     """
 
-    line: Line | None = None
-    narrowed: Line | None = None
+    line: SourceLine | None = None
+    narrowed: SourceLine | None = None
     error: float = 0.0
     introduced: float = 0.0
     size: float = 0.0
     rounds: Mapping[Site, Round] = field(default_factory=dict)
 
 
-NOWHERE = Origin()
+NOWHERE = StorageOrigin()
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Shadowed:
     flat: Tensor
     real: torch.dtype
     """The dtype of one real number in the storage."""
-    origin: Origin = NOWHERE
+    origin: StorageOrigin = NOWHERE
 
     @property
     def gone(self) -> bool:
@@ -139,7 +139,7 @@ class Storages:
         """Let the shadow go on from the values that ``tensor`` has: nobody could compute others."""
         self.shadow(tensor).copy_(tensor)
 
-    def origin(self, tensor: Tensor) -> Origin:
+    def origin(self, tensor: Tensor) -> StorageOrigin:
         """Where the values come from; nowhere for what the program did not compute."""
         kept = self.entry(tensor)
         return kept.origin if kept is not None else NOWHERE

@@ -13,8 +13,8 @@ from torch._ops import OpOverload
 
 from .lines import Lines
 from .measures import astray, norms
-from .places import Line, Loss, Place
-from .storages import Origin, Round, Site, Storages
+from .places import Loss, LossPlace, SourceLine
+from .storages import Round, Site, StorageOrigin, Storages
 
 NARROW = frozenset({torch.float16, torch.bfloat16})
 FEEDING = ("add", "sub", "rsub", "mul", "div", "lerp", "addcmul", "addcdiv", "where")
@@ -49,15 +49,15 @@ class LineWatch:
     paused: bool = False
 
     def __post_init__(self) -> None:
-        self._worst: dict[Line, Place] = {}
-        self._stalled: dict[Line, Place] = {}
+        self._worst: dict[SourceLine, LossPlace] = {}
+        self._stalled: dict[SourceLine, LossPlace] = {}
 
     def before(self, func: OpOverload[..., Any], written: list[Tensor], given: list[Tensor]) -> None:
         """What is written in place is as far off as it will be when it is read."""
         for tensor in written:
             entry = self.storages.entry(tensor)
             if entry is not None:
-                entry.origin = Origin(narrowed=entry.origin.narrowed)
+                entry.origin = StorageOrigin(narrowed=entry.origin.narrowed)
 
     def made(self, func: OpOverload[..., Any], given: list[Tensor], results: list[Tensor]) -> None:
         """Measure ``results`` and remember where they come from."""
@@ -67,12 +67,14 @@ class LineWatch:
         for result in results:
             self._look(func, site, result, given)
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[LossPlace]:
         """One place per line and kind of loss."""
         yield from self._worst.values()
         yield from self._stalled.values()
 
-    def _scale(self, func: OpOverload[..., Any], given: list[Tensor], origins: list[Origin], result: Tensor) -> float:
+    def _scale(
+        self, func: OpOverload[..., Any], given: list[Tensor], origins: list[StorageOrigin], result: Tensor
+    ) -> float:
         name = operation(func)
         if not given or name not in (*CANCELLING, *REDUCING, *PRODUCTS):
             return 0.0
@@ -97,17 +99,17 @@ class LineWatch:
         before = max((origin.error for origin in origins), default=0.0)
         here = max((origin.introduced for origin in origins if origin.line == line), default=0.0)
         introduced = min(error, max(0.0, error - before) + here)
-        worst = max(origins, key=lambda origin: origin.error, default=Origin())
+        worst = max(origins, key=lambda origin: origin.error, default=StorageOrigin())
         since = worst.narrowed or (line if result.dtype in NARROW else None)
         rounds = self._rounds(func, site, result, origins)
-        entry.origin = Origin(line, since, measured.error(), introduced, measured.size, rounds)
+        entry.origin = StorageOrigin(line, since, measured.error(), introduced, measured.size, rounds)
         detail = f"{operation(func)} {tuple(result.shape)}: off by {error:.2g}, its input by {before:.2g}"
-        place = Place(Loss.LINE, introduced, line=line, since=since, dtype=_short(result), detail=detail)
+        place = LossPlace(Loss.LINE, introduced, line=line, since=since, dtype=_short(result), detail=detail)
         if line not in self._worst or place.amount > self._worst[line].amount:
             self._worst[line] = place
         self._stall(site, result, rounds)
 
-    def _origin(self, tensor: Tensor) -> Origin:
+    def _origin(self, tensor: Tensor) -> StorageOrigin:
         """A weight is as far off as it is now: training may have carried it away from its shadow."""
         origin = self.storages.origin(tensor)
         if origin.line is not None:
@@ -116,7 +118,7 @@ class LineWatch:
         return replace(origin, error=measured.error(), size=measured.size)
 
     def _rounds(
-        self, func: OpOverload[..., Any], site: Site, result: Tensor, origins: list[Origin]
+        self, func: OpOverload[..., Any], site: Site, result: Tensor, origins: list[StorageOrigin]
     ) -> dict[Site, Round]:
         passed: dict[Site, Round] = {}
         for origin in origins:
@@ -134,7 +136,9 @@ class LineWatch:
         line = site[:2]
         lost = astray(result.detach() - known.start, self.storages.shadow(result) - known.start)
         detail = f"after {known.count} rounds, what they add is off by {lost:.0%}"
-        self._stalled[line] = Place(Loss.ACCUMULATION, lost, line=line, since=line, dtype=_short(result), detail=detail)
+        self._stalled[line] = LossPlace(
+            Loss.ACCUMULATION, lost, line=line, since=line, dtype=_short(result), detail=detail
+        )
 
 
 def _short(tensor: Tensor) -> str:

@@ -13,7 +13,7 @@ from torch.optim import optimizer as hooks
 
 from .lines import Lines
 from .measures import astray, harm, progress, root_mean_square
-from .places import NOISE, Line, Loss, Place
+from .places import NOISE, Loss, LossPlace, SourceLine
 from .storages import WIDE, Storages, unseen
 
 MIN_STUCK = 0.05
@@ -41,8 +41,8 @@ class Weight:
     """Whether it ever had a gradient that is not noise."""
     state: Mapping[str, object] = field(default_factory=dict)
     """What the optimizer keeps beside it."""
-    stepped: Line | None = None
-    backward: Line | None = None
+    stepped: SourceLine | None = None
+    backward: SourceLine | None = None
     vanished: float = 0.0
     broken: float = 0.0
 
@@ -55,13 +55,13 @@ class Weights:
     pause: Callable[[bool], None]
     names: Callable[[], dict[int, str]]
     lines: Lines
-    backward: Line | None = None
+    backward: SourceLine | None = None
     """Where ``backward`` was last called."""
 
     def __post_init__(self) -> None:
         self._kept: dict[int, Weight] = {}
         self._before: dict[int, tuple[Tensor, Tensor]] = {}
-        self._line: Line | None = None
+        self._line: SourceLine | None = None
         self.steps = 0
 
     def entered(self) -> list[AbstractContextManager[Any]]:
@@ -75,7 +75,7 @@ class Weights:
             weight.moved = progress(_with_compensation(weight, way), way)
         return list(self._kept.values())
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[LossPlace]:
         """Updates that are rounded away, gradients that underflow or overflow."""
         for weight in self.weights():
             if not weight.matters:
@@ -161,8 +161,8 @@ def _fits(value: object, moved: Tensor) -> TypeGuard[Tensor]:
     return isinstance(value, Tensor) and value.is_floating_point() and value.shape == moved.shape
 
 
-def _place(loss: Loss, amount: float, weight: Weight, line: Line | None, detail: str) -> Place:
-    return Place(loss, amount, name=weight.name, line=line, dtype=weight.dtype, detail=detail)
+def _place(loss: Loss, amount: float, weight: Weight, line: SourceLine | None, detail: str) -> LossPlace:
+    return LossPlace(loss, amount, name=weight.name, line=line, dtype=weight.dtype, detail=detail)
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
