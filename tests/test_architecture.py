@@ -101,6 +101,8 @@ class Source:
     """Where a fix is made safe by hand."""
     stores: tuple[tuple[str, str], ...]
     """(what an attribute is stored into, its name); "*" where `setattr` computes it."""
+    types: tuple[str, ...]
+    """The public classes and type aliases that it defines."""
 
 
 @cache
@@ -110,7 +112,7 @@ def product() -> dict[str, Source]:
     for path in sources():
         name, tree = path.relative_to(REPOSITORY).as_posix(), ast.parse(path.read_bytes())
         imported, long = tuple(imports_of(path, tree)), tuple(_long(path, tree))
-        found[name] = Source(imported, long, tuple(_safe(name, tree)), tuple(_stores(tree)))
+        found[name] = Source(imported, long, tuple(_safe(name, tree)), tuple(_stores(tree)), tuple(_types(tree)))
     return found
 
 
@@ -428,6 +430,26 @@ def _long(path: Path, tree: ast.Module) -> Iterator[str]:
             lines = (node.end_lineno or node.lineno) - node.body[0].lineno + 1
             if lines > MAX_FUNCTION_LINES:
                 yield f"{path.name}: {node.name} has {lines} lines"
+
+
+def test_a_type_name_means_one_thing() -> None:
+    """Private ones aside, which nobody else reads: a second `Run` or `Source` is called after what it is of."""
+    places: dict[str, list[str]] = {}
+    for path, source in product().items():
+        for name in source.types:
+            places.setdefault(name, []).append(path)
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def _types(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from () if node.name.startswith("_") else (node.name,)
+    for statement in tree.body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        for target in targets:
+            if isinstance(target, ast.Name) and target.id[0].isupper() and not target.id.isupper():
+                yield target.id
 
 
 def test_every_package_is_installed() -> None:

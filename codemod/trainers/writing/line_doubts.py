@@ -26,7 +26,14 @@ def of_any_program(project: Project, scope: SettingScope) -> Iterator[str]:
 
 
 def open_calls(project: Project, scope: SettingScope) -> Iterator[str]:
-    """The calls of the same trainer in the runs of a line that take a dictionary nobody follows: ``Args(**cfg)``."""
+    """The calls of the same trainer in the runs of a line that take a dictionary nobody follows: ``Args(**cfg)``.
+
+    None of what says over a section (``trainer.fp16=true``): that the call is passed it has been followed.
+    """
+    indexes = {item.index for item in scope.settings}
+    entries = scope.origin.config.text.entries if isinstance(scope.origin, TextOrigin) else ()
+    if any(entry.kind == "override" for entry in entries if entry.index in indexes):
+        return
     for member in (member for run in runs_with(project, scope) for member in run.members):
         other = member.scope
         is_open = other.is_open and not other.regimes
