@@ -46,7 +46,8 @@ Runs that nothing chooses: an option, launch line or file that states another dt
 bfloat16 where there is no GPU, where the scaler switches itself off;
 benchmarks and tests; scalers whose `enabled=` or surrounding `if` asks for float16; float16 autocast (`autocast()`
 without a dtype on CUDA is float16); quantized or float16 paths; a switch for the scaler alone
-(`cfg.use_grad_scaler`); bf16 and fp16 regions in one step; a model with `nn.LSTM`, `nn.GRU` or `nn.RNN`, which cuDNN
+(`cfg.use_grad_scaler`); bf16 and fp16 regions in one step; a bf16 region that a test picks in place of an fp16 one,
+where the scaler's own calls stand behind that test, too; a model with `nn.LSTM`, `nn.GRU` or `nn.RNN`, which cuDNN
 computes in float16 under any autocast; a scaler with which nothing scales, unscales, steps or
 updates (only saved, logged, or passed to `accelerator.prepare`); a scaler whose regime cannot be determined from the
 source; bfloat16 weights under float16 autocast where a profile says that the machine's PyTorch
@@ -62,11 +63,12 @@ from ....codemod.model import Finding, Fix, Place, Rule
 from ....codemod.purpose.decided import of_machine
 from ....codemod.purpose.given import is_given, may_be_on
 from ....codemod.purpose.regimes import Regime, regime_of
-from ....codemod.purpose.regions import bf16_givens
+from ....codemod.purpose.regions import Region, bf16_givens
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import is_aside
+from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames
-from ....codemod.python.paths import tries
+from ....codemod.python.paths import exclusive, tries
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, TestedText
@@ -138,11 +140,29 @@ def _is_chosen(project: Project, scaler: Scaler, regime: Regime) -> bool:
     is_asked = regime.verdict == "always-bf16" and compute_dtype(project.target) == BF16
     return (is_asked or may_be_on(project, scaler)) and any(
         scenario.value == BF16
+        and not _is_for_others(project, scaler, regime, region)
         and (is_asked or is_given(project, region.autocast.module, bf16_givens(project, region, scenario)))
         and _is_on_gpu(project, region.autocast.module, bf16_givens(project, region, scenario))
         for region in regime.regions
         for scenario in region.scenarios
     )
+
+
+def _is_for_others(project: Project, scaler: Scaler, regime: Regime, region: Region) -> bool:
+    """Whether a test that the scaler's uses stand behind as well picks the region, in place of one that is float16.
+
+    ``if kind == "ddp": autocast() else: autocast(dtype=dtype)`` here, ``if kind == "deepspeed": ... else: scaler.step``
+    there: with the scaler the other one runs, for all that is known.
+    """
+    module, node = region.autocast.module, region.autocast.node
+    others = (item.autocast for item in regime.regions if BF16 not in item.values)
+    if not any(other.module is module and exclusive(module, other.node, node) for other in others):
+        return False
+    asked = {item.text for item in conditions_in(project, module).path_given(node)}
+    handed_on = [(module, call) for call in module.calls_by_name.get("scale", ())]  # of a parameter, which is no use
+    places = [*((use.module, use.node) for use in scaler.uses), *handed_on]
+    given = (item for owner, use in places for item in conditions_in(project, owner).path_given(use))
+    return any(item.text in asked for item in given)
 
 
 def _is_on_gpu(project: Project, module: ModuleNames, asked: tuple[TestedText, ...]) -> bool:
