@@ -13,7 +13,7 @@ from precfix.codemod.python.options import options_named
 from precfix.codemod.source.project import Project
 from precfix.codemod.torch.autocast import autocasts, dtype_scenarios, runs_without_gradients
 from precfix.codemod.torch.dtype_values import scenarios_of
-from precfix.codemod.torch.dtypes import UNKNOWN, Dtype, Scenario, TestedText
+from precfix.codemod.torch.dtypes import UNKNOWN, Dtype, Scenario, TextCondition
 
 from .project_tree import open_tree
 
@@ -26,7 +26,7 @@ def module_of(project: Project, path: str = "train.py"):
     return names_of(project, document)
 
 
-def told(given: TestedText) -> str:
+def told(given: TextCondition) -> str:
     values = "|".join(getattr(value, "name", repr(value)) for value in given.values)
     return f"{given.text}{'=' if given.equal else '!='}{values}"
 

@@ -118,8 +118,8 @@ import torch
 library = torch.library.Library("demo", "DEF")
 library.define("twice(Tensor x) -> Tensor")
 library.impl("twice", torch.library.fallthrough_kernel, "AutocastCPU")
-from precfix.probes.rehearsal.inside.autocast import Policy
-print(Policy(torch, "cuda").install())
+from precfix.probes.rehearsal.inside.autocast import DevicePolicy
+print(DevicePolicy(torch, "cuda").install())
 """
 ALONE = """
 import torch

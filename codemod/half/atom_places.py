@@ -15,7 +15,7 @@ from ..python.conditions import conditions_in
 from ..python.names import ModuleNames, modules_at, names_of
 from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
-from ..torch.dtypes import Dtype, Scenario, TestedText
+from ..torch.dtypes import Dtype, Scenario, TextCondition
 
 MAX_STEPS = 4
 """Steps of one evidence chain that are shown."""
@@ -87,7 +87,7 @@ def _values_of(project: Project, module: ModuleNames, source: DtypeSource, said:
         yield from (each.under(*given) for each in scenarios_of(project, module, binding))
 
 
-def _is_open(project: Project, module: ModuleNames, item: TestedText) -> bool:
+def _is_open(project: Project, module: ModuleNames, item: TextCondition) -> bool:
     values = stated_values(project, module, item) or ()
     return is_given(project, module, [item]) or any(source.value is None for source in values)
 

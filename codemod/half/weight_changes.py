@@ -18,7 +18,7 @@ from ..python.paths import function_of, position
 from ..source.project import Project
 from ..torch.api import CASTS, LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, SAME_MODULE, WEIGHT_CASTS
 from ..torch.dtype_values import constants_of, scenarios_of
-from ..torch.dtypes import BF16, FP32, Dtype, Scenario, TestedText, Unknown, as_dtype
+from ..torch.dtypes import BF16, FP32, Dtype, Scenario, TextCondition, Unknown, as_dtype
 from ..torch.weight_changes import may_change_back
 from ..trainers.reading.links import sources
 from ..trainers.reading.loads import Load, as_read, load_at
@@ -53,7 +53,7 @@ class WeightChange:
     node: ast.AST
     values: tuple[Scenario, ...]
     """What they can become, each with what must hold for it; empty: nobody knows."""
-    given: tuple[TestedText, ...]
+    given: tuple[TextCondition, ...]
     """What must hold for it to run."""
     part: str = ""
     """The part of the model that alone is meant; empty for all of it."""
@@ -145,7 +145,9 @@ def _loaded(project: Project, made: Creation) -> Iterator[WeightChange]:
         yield WeightChange(made.module, made.call, _asked(project, made.module, made.call), given)
 
 
-def _by_default(project: Project, module: ModuleNames, setter: ast.Call, given: tuple[TestedText, ...]) -> WeightChange:
+def _by_default(
+    project: Project, module: ModuleNames, setter: ast.Call, given: tuple[TextCondition, ...]
+) -> WeightChange:
     """The default dtype, which all that is made later has."""
     values = scenarios_of(project, module, setter.args[0])
     return WeightChange(module, setter, tuple(map(_named, values)), (*given, *_guards(project, module, setter)))
@@ -203,7 +205,7 @@ def _named(scenario: Scenario) -> Scenario:
     return Scenario(as_dtype(scenario.value), scenario.given)
 
 
-def _guards(project: Project, module: ModuleNames, node: ast.AST) -> tuple[TestedText, ...]:
+def _guards(project: Project, module: ModuleNames, node: ast.AST) -> tuple[TextCondition, ...]:
     """The tests around a place, without those that end a program which does not pass them."""
     given = conditions_in(project, module).path_given(node)
     return tuple(item for item in given if not is_check(module, item.node))
@@ -319,7 +321,7 @@ def _of_list(module: ModuleNames, statement: ast.stmt, name: str) -> Iterator[Me
                 yield Mention(module, module.statement_of(load), target.id)
 
 
-def _of_freezing(module: ModuleNames, statement: ast.stmt, given: tuple[TestedText, ...]) -> WeightChange:
+def _of_freezing(module: ModuleNames, statement: ast.stmt, given: tuple[TextCondition, ...]) -> WeightChange:
     """``model.requires_grad_(False)``, ``True`` for a part of it; a loop that says both trains what it picks."""
     constants = [item.value for item in ast.walk(statement) if isinstance(item, ast.Constant)]
     again, frozen = any(item is True for item in constants), any(item is False for item in constants)

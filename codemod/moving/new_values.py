@@ -18,7 +18,7 @@ from ..python.trace import TABLES, trace
 from ..source.project import Project
 from ..torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS
 from ..torch.dtype_values import scenarios_of
-from ..torch.dtypes import FP16, FP32, HALVES, TORCH_DTYPES, Constant, Dtype, TestedText, as_dtype
+from ..torch.dtypes import FP16, FP32, HALVES, TORCH_DTYPES, Constant, Dtype, TextCondition, as_dtype
 from ..trainers.reading.links import joined_sources
 from ..trainers.reading.picked_words import SPELLINGS, module_of
 from ..trainers.reading.reach_of_runs import may_use
@@ -137,7 +137,7 @@ class _Values:
         given = conditions_in(self.project, module).path_given(node)
         return all(self._holds(module, item) is not False for item in given)
 
-    def _holds(self, module: ModuleNames, given: TestedText) -> bool | None:
+    def _holds(self, module: ModuleNames, given: TextCondition) -> bool | None:
         """Whether a test may hold in the run; None where its setting is not known."""
         values = self._read(module, given.node, given)
         truths = [bool(value) if given.values == (True,) else value in given.values for value in values]
@@ -146,7 +146,7 @@ class _Values:
     def _words(self, module: ModuleNames, node: ast.expr) -> list[str]:
         return sorted(value for value in self._read(module, node) if isinstance(value, str) and "$" not in value)
 
-    def _read(self, module: ModuleNames, node: ast.expr, given: TestedText | None = None) -> set[Constant]:
+    def _read(self, module: ModuleNames, node: ast.expr, given: TextCondition | None = None) -> set[Constant]:
         """What an expression can be in the run; empty where nobody knows."""
         owner = module_of(self.project, module, given.scope) if given is not None else module
         found = [*joined_sources(self.project, owner, node)] if owner is not None else []
@@ -235,7 +235,7 @@ def _words_of(pattern: ast.pattern) -> Iterator[str]:
             yield word
 
 
-def _names_precision(given: Sequence[TestedText]) -> bool:
+def _names_precision(given: Sequence[TextCondition]) -> bool:
     return any(isinstance(word, str) and is_precision_word(word) for item in given for word in item.values)
 
 
@@ -268,7 +268,7 @@ def _added(module: ModuleNames, node: ast.Subscript) -> Iterator[object]:
         yield from (part.value for part in [other.slice] if is_alike and isinstance(part, ast.Constant))
 
 
-def _is_meant(call: ast.Call, given: Sequence[TestedText], dtype: Constant) -> bool:
+def _is_meant(call: ast.Call, given: Sequence[TextCondition], dtype: Constant) -> bool:
     """Whether the type that a run computes in is asked for at a place, or no weights are cast to it there."""
     asked = any(item.equal and as_dtype(item.text.rpartition(".")[2]) in HALVES for item in given)
     asked = asked or any(item.equal and any(as_dtype(word) in HALVES for word in item.values) for item in given)

@@ -16,7 +16,7 @@ from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import FromBinding, TraceStep
 from ..source.project import Project
 from ..torch.accelerators import asked_of_accelerators
-from ..torch.dtypes import Constant, Dtype, TestedText, as_dtype
+from ..torch.dtypes import Constant, Dtype, TextCondition, as_dtype
 from ..torch.machine_tests import asks_machine
 from ..trainers.reading.links import sources
 from ..trainers.reading.shown_lines import lines_leaving_out, shown_sources
@@ -38,7 +38,7 @@ OFF = ("false", "no", "0", "none", "off", "")
 class Decided:
     """What holds in the runs that a finding speaks of."""
 
-    given: tuple[TestedText, ...] = ()
+    given: tuple[TextCondition, ...] = ()
     places: tuple[Place, ...] = ()
     """Where the values are written that make it so."""
     open: bool = False
@@ -48,7 +48,7 @@ class Decided:
     by_default: bool = False
     """Whether only an option's default says so, and no launch line shows how the program is run."""
 
-    def rules_out(self, givens: Iterable[TestedText]) -> bool:
+    def rules_out(self, givens: Iterable[TextCondition]) -> bool:
         """Whether these conditions cannot hold beside what is decided."""
         return any(_excluded(item, self.given) for item in givens)
 
@@ -57,7 +57,7 @@ CERTAIN = Decided()
 
 
 def decided(
-    project: Project, module: ModuleNames, givens: Sequence[TestedText], known: Decided = CERTAIN
+    project: Project, module: ModuleNames, givens: Sequence[TextCondition], known: Decided = CERTAIN
 ) -> Decided | None:
     """What must be set for all conditions to hold; None where that cannot be told, or they contradict what is known."""
     given, places, is_open, by_default = known.given, known.places, known.open, known.by_default
@@ -100,7 +100,7 @@ def has_run(project: Project, module: ModuleNames, node: ast.AST, known: Decided
     return True
 
 
-def is_ruled_out(project: Project, module: ModuleNames, item: TestedText) -> bool:
+def is_ruled_out(project: Project, module: ModuleNames, item: TextCondition) -> bool:
     """Whether the project states values for a setting, and a condition holds with none of them; tests of None aside."""
     found = stated_values(project, module, item) if None not in item.values else None
     is_out = bool(found) and not any(fits(source.value, item) for source in found or ())
@@ -108,7 +108,7 @@ def is_ruled_out(project: Project, module: ModuleNames, item: TestedText) -> boo
     return is_out and not _may_be_object(project, module, item)
 
 
-def _may_be_object(project: Project, module: ModuleNames, item: TestedText) -> bool:
+def _may_be_object(project: Project, module: ModuleNames, item: TextCondition) -> bool:
     """Whether a truth is asked of what calls make besides None: ``self.scaler = GradScaler() if amp else None``."""
     node = item.node.args[0] if isinstance(item.node, ast.Call) and item.node.args else item.node
     plain = item.equal and item.values == (True,) and isinstance(node, ast.Name | ast.Attribute)
@@ -118,8 +118,8 @@ def _may_be_object(project: Project, module: ModuleNames, item: TestedText) -> b
 
 
 def settings_asked(
-    project: Project, module: ModuleNames, item: TestedText, hops: int = MAX_HOPS
-) -> Iterator[TestedText]:
+    project: Project, module: ModuleNames, item: TextCondition, hops: int = MAX_HOPS
+) -> Iterator[TextCondition]:
     """A condition; where a truth value is computed, ``args.amp = args.dtype in ("O1", "O2")``, what that asks."""
     holder = _holder(project, module, item) if hops and item.values == (True,) else None
     value = _computed(holder, item.node) if holder is not None else None
@@ -141,7 +141,7 @@ def _computed(module: ModuleNames, node: ast.expr) -> ast.expr | None:
     return value if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp) else None
 
 
-def of_machine(project: Project, module: ModuleNames, item: TestedText) -> bool | None:
+def of_machine(project: Project, module: ModuleNames, item: TextCondition) -> bool | None:
     """Whether a test of the machine holds on a GPU that has bfloat16; None for any other test."""
     named = set(item.values)
     if "device" in item.text.lower() and named and named <= DEVICES:
@@ -176,7 +176,7 @@ def _on_machine(question: Trace[bool | None], module: ModuleNames, node: ast.exp
         return None
     found = stated(sources(project, module, node)) if isinstance(node, ast.Attribute | ast.Subscript) else ()
     if found:
-        on = TestedText(ast.unparse(node), (True,), True, node, module.scope_of(node))
+        on = TextCondition(ast.unparse(node), (True,), True, node, module.scope_of(node))
         return {_is_on(source.value) for source in found} if not documented(project, module, on) else (True,)
     return (True,) if asks_machine(project, module, node) else None if isinstance(node, ast.Attribute) else (None,)
 
@@ -198,7 +198,7 @@ def _unwrapped(node: ast.expr | None) -> ast.expr | None:
     return node.args[0] if isinstance(node, ast.Call) and last_name(node.func) == "bool" and node.args else node
 
 
-def stated_values(project: Project, module: ModuleNames, item: TestedText) -> list[ValueSource] | None:
+def stated_values(project: Project, module: ModuleNames, item: TextCondition) -> list[ValueSource] | None:
     """What the project states for a setting: what runs are given, else the defaults; None where nobody knows."""
     holder = _holder(project, module, item)
     if holder is None:
@@ -214,7 +214,7 @@ def stated_values(project: Project, module: ModuleNames, item: TestedText) -> li
     return [source for source in found if _is_on(source.value) in truths]  # the others no stated run takes
 
 
-def _of_class(project: Project, module: ModuleNames, item: TestedText) -> list[ValueSource]:
+def _of_class(project: Project, module: ModuleNames, item: TextCondition) -> list[ValueSource]:
     """What a plain class of settings gives one of its names, where nothing else gives it another value."""
     is_own = isinstance(item.node, ast.Attribute) and attribute_chain(item.node.value) in (["self"], ["cls"])
     held = holder_of(project, module, item) if not is_own else None
@@ -238,7 +238,7 @@ def stated(found: Sequence[ValueSource]) -> list[ValueSource]:
     return [source for source in seen if source.kind in GIVEN] or defaults or list(found)
 
 
-def documented(project: Project, module: ModuleNames, item: TestedText) -> list[ValueSource]:
+def documented(project: Project, module: ModuleNames, item: TextCondition) -> list[ValueSource]:
     """The launch lines of read-mes, and of the head of the file, that give an option what the test asks for."""
     name, node = item.text.rpartition(".")[2], item.node
     if not name.isidentifier() or (
@@ -248,12 +248,14 @@ def documented(project: Project, module: ModuleNames, item: TestedText) -> list[
     return [source for source in shown_sources(project, module, name) if fits(source.value, item)]
 
 
-def _left_out(project: Project, module: ModuleNames, item: TestedText, default: ValueSource) -> Iterator[ValueSource]:
+def _left_out(
+    project: Project, module: ModuleNames, item: TextCondition, default: ValueSource
+) -> Iterator[ValueSource]:
     """The launch lines of read-mes that leave an option to its default."""
     yield from lines_leaving_out(project, module, item.text.rpartition(".")[2], default.value)
 
 
-def _holder(project: Project, module: ModuleNames, item: TestedText) -> ModuleNames | None:
+def _holder(project: Project, module: ModuleNames, item: TextCondition) -> ModuleNames | None:
     """The module that a condition stands in."""
     return next((other for other in _near(project, module) if item.scope in other.scopes.values()), None)
 
@@ -268,7 +270,7 @@ def _near(project: Project, module: ModuleNames) -> Iterator[ModuleNames]:
     yield from (other for other in connected_modules(project, module) if other is not module)
 
 
-def fits(value: Constant, item: TestedText) -> bool:
+def fits(value: Constant, item: TextCondition) -> bool:
     """Whether a condition holds with a value."""
     return any(_is_same(value, wanted, item.text) for wanted in item.values) == item.equal
 
@@ -291,7 +293,7 @@ def _shown(value: Constant) -> str:
     return value.name if isinstance(value, Dtype) else str(value)
 
 
-def _is_settled(item: TestedText, known: Sequence[TestedText]) -> bool:
+def _is_settled(item: TextCondition, known: Sequence[TextCondition]) -> bool:
     """Whether what is known says the same already."""
     return any(
         same_operand(item.text, other.text)
@@ -300,14 +302,14 @@ def _is_settled(item: TestedText, known: Sequence[TestedText]) -> bool:
     )
 
 
-def _keeps_out(item: TestedText, other: TestedText) -> bool:
+def _keeps_out(item: TextCondition, other: TextCondition) -> bool:
     """``x == "bf16"`` says ``x != "fp16"``."""
     return other.equal and not item.equal and not set(other.values) & set(item.values) and True not in item.values
 
 
-def _excluded(item: TestedText, known: Sequence[TestedText]) -> bool:
+def _excluded(item: TextCondition, known: Sequence[TextCondition]) -> bool:
     return any(excludes(item, (_renamed(other, item.text),)) for other in known if same_operand(item.text, other.text))
 
 
-def _renamed(item: TestedText, text: str) -> TestedText:
-    return TestedText(text, item.values, item.equal, item.node, item.scope)
+def _renamed(item: TextCondition, text: str) -> TextCondition:
+    return TextCondition(text, item.values, item.equal, item.node, item.scope)

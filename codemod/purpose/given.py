@@ -13,7 +13,7 @@ from ..python.paths import EXITS_OF_PROCESS
 from ..source.documents import FileKind
 from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
-from ..torch.dtypes import BF16, UNKNOWN, TestedText
+from ..torch.dtypes import BF16, UNKNOWN, TextCondition
 from ..torch.scalers import Scaler
 from ..trainers.reading.links import sources, unfollowed_argument
 from .decided import documented, fits, is_ruled_out, of_machine, settings_asked, stated
@@ -74,7 +74,7 @@ def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> boo
     return not is_given(project, module, settings)
 
 
-def _is_setting(project: Project, module: ModuleNames, item: TestedText) -> bool:
+def _is_setting(project: Project, module: ModuleNames, item: TextCondition) -> bool:
     """Whether a test asks what a run is given: what the code computes on the way decides itself."""
     if isinstance(item.node, ast.Attribute):
         stores = module.attribute_stores.get(item.node.attr, ())
@@ -113,7 +113,7 @@ def is_used(project: Project, scaler: Scaler) -> bool:
     return not scales or not all(is_switched_off(project, use.module, use.node) for use in scales)
 
 
-def is_given(project: Project, module: ModuleNames, asked: Iterable[TestedText]) -> bool:
+def is_given(project: Project, module: ModuleNames, asked: Iterable[TextCondition]) -> bool:
     """Whether no value that the project states, on a GPU that has bfloat16, keeps these conditions from holding."""
     return all(
         not _is_of_old_machine(project, module, each)
@@ -125,7 +125,7 @@ def is_given(project: Project, module: ModuleNames, asked: Iterable[TestedText])
     )
 
 
-def _may_be_passed_here(project: Project, module: ModuleNames, item: TestedText) -> bool:
+def _may_be_passed_here(project: Project, module: ModuleNames, item: TextCondition) -> bool:
     """Whether calls that cannot be followed fill a parameter of which only the default is known: ``model(x, True)``."""
     bindings = item.scope.lookup(item.text) if isinstance(item.node, ast.Name) and item.node in module.parents else []
     parameter = bindings[0].node if [each.kind for each in bindings] == ["parameter"] else None
@@ -134,19 +134,19 @@ def _may_be_passed_here(project: Project, module: ModuleNames, item: TestedText)
     return all(each.kind == "parameter" for each in stated(sources(project, module, item.node)))
 
 
-def _is_given_elsewhere(project: Project, module: ModuleNames, item: TestedText) -> bool:
+def _is_given_elsewhere(project: Project, module: ModuleNames, item: TextCondition) -> bool:
     """Whether code beside a class or module gives one of its names a value with which a condition can hold."""
     held = holder_of(project, module, item)
     given = given_elsewhere(project, *held) if held is not None else ()
     return any(value is None or _may_fit(project, other, value, item) for other, value in given)
 
 
-def _may_fit(project: Project, module: ModuleNames, value: ast.expr, item: TestedText) -> bool:
+def _may_fit(project: Project, module: ModuleNames, value: ast.expr, item: TextCondition) -> bool:
     found = stated(sources(project, module, value))
     return not found or any(fits(source.value, item) for source in found)
 
 
-def _is_of_old_machine(project: Project, module: ModuleNames, item: TestedText) -> bool:
+def _is_of_old_machine(project: Project, module: ModuleNames, item: TextCondition) -> bool:
     """Whether a condition only holds without a GPU, or on one without bfloat16: ``"float16"`` of a choice by a test."""
     if of_machine(project, module, item) is False:
         return True

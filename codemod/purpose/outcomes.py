@@ -26,7 +26,7 @@ from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import FromBinding, TraceGap, TraceStep
 from ..source.facts import memo
 from ..source.project import Project
-from ..torch.dtypes import TestedText
+from ..torch.dtypes import TextCondition
 from ..torch.tables.operations import OPERATIONS
 from .files import is_test
 from .set_elsewhere import given_elsewhere
@@ -53,8 +53,8 @@ SOMETHING, OPEN = Something(), Open()
 CUT = Open()
 """What is too much to look at: what calls pass that are too many, a way that is too long."""
 KnownOutcome = tuple[str, object]
-TestOutcome = KnownOutcome | Something | Open
-OutcomesOf = Callable[[ast.expr], tuple[TestOutcome, ...]]
+Answer = KnownOutcome | Something | Open
+OutcomesOf = Callable[[ast.expr], tuple[Answer, ...]]
 
 
 def can_come_out(project: Project, module: ModuleNames, test: ast.expr, holds: bool) -> bool:
@@ -78,7 +78,7 @@ def runs_with(project: Project, module: ModuleNames, node: ast.AST, made: tuple[
         return True
     defaults = defaults_in(target.node.args)
 
-    def values(asked: ast.expr) -> tuple[TestOutcome, ...]:
+    def values(asked: ast.expr) -> tuple[Answer, ...]:
         bindings = module.bindings_of(asked) if isinstance(asked, ast.Name) else []
         if not isinstance(asked, ast.Name) or [item.kind for item in bindings] != ["parameter"]:
             return _values(project, module, asked)
@@ -89,7 +89,7 @@ def runs_with(project: Project, module: ModuleNames, node: ast.AST, made: tuple[
     return all(_comes_out(guard.test, guard.holds, values) for guard in guards(module, node))
 
 
-def can_hold(project: Project, module: ModuleNames, item: TestedText) -> bool:
+def can_hold(project: Project, module: ModuleNames, item: TextCondition) -> bool:
     """Whether a condition can hold in some run, as `can_come_out` says it of a test in ``module``."""
     plain = isinstance(item.node, ast.Name | ast.Attribute) and item.node in module.parents
     if not plain or ast.unparse(item.node) != item.text:
@@ -137,7 +137,7 @@ def _constant(node: ast.expr, values: OutcomesOf) -> list[object]:
     return [item[1] for item in found if isinstance(item, tuple)] if len(found) == 1 else []
 
 
-def _is_among(item: TestOutcome, constants: Sequence[object]) -> bool | None:
+def _is_among(item: Answer, constants: Sequence[object]) -> bool | None:
     if isinstance(item, tuple):
         same = any(type(item[1]) is type(each) and item[1] == each for each in constants)
         return same or (None if any(_may_be_parsed(item[1], each) for each in constants) else False)
@@ -150,7 +150,7 @@ def _may_be_parsed(one: object, other: object) -> bool:
     return any(parsed)
 
 
-def _is_true(item: TestOutcome) -> bool | None:
+def _is_true(item: Answer) -> bool | None:
     return bool(item[1]) if isinstance(item, tuple) else None
 
 
@@ -165,11 +165,11 @@ def known_texts(project: Project, module: ModuleNames, node: ast.expr) -> frozen
 # --- what a name can be -----------------------------------------------------------------------------------------------
 
 
-def _values(project: Project, module: ModuleNames, node: ast.expr) -> tuple[TestOutcome, ...]:
+def _values(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Answer, ...]:
     return trace(project, module, node, VALUES)
 
 
-def _leaf(question: Trace[TestOutcome], module: ModuleNames, node: ast.expr) -> Iterable[TestOutcome] | None:
+def _leaf(question: Trace[Answer], module: ModuleNames, node: ast.expr) -> Iterable[Answer] | None:
     if isinstance(node, ast.Constant):
         return (_literal(node.value),)
     if isinstance(node, DISPLAYS):
@@ -183,7 +183,7 @@ def _literal(value: object) -> KnownOutcome:
     return (type(value).__name__, value)
 
 
-def _member(question: Trace[TestOutcome], module: ModuleNames, node: ast.Attribute) -> Iterable[TestOutcome] | None:
+def _member(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) -> Iterable[Answer] | None:
     """``Kind.BCE``, and ``kind.value``, where all that the kind can be are members."""
     member = member_named(question.project, module, node)
     if member is not None:
@@ -198,7 +198,7 @@ def _member(question: Trace[TestOutcome], module: ModuleNames, node: ast.Attribu
     return [_literal(item.value) for item in members] if members and len(members) == len(found) else None
 
 
-def _made(question: Trace[TestOutcome], module: ModuleNames, node: ast.Call) -> Iterator[TestOutcome]:
+def _made(question: Trace[Answer], module: ModuleNames, node: ast.Call) -> Iterator[Answer]:
     """An object; ``Kind("bce")`` is the member of that value."""
     owner = enumeration_of(question.project, module, node.func) if len(node.args) == 1 and not node.keywords else None
     if owner is None:
@@ -217,14 +217,14 @@ def _makes_object(node: ast.Call) -> bool:
     return (attribute_chain(node.func) or [""])[-1][:1].isupper()
 
 
-def _carried(question: Trace[TestOutcome], step: TraceStep, values: Iterable[TestOutcome]) -> Iterable[TestOutcome]:
+def _carried(question: Trace[Answer], step: TraceStep, values: Iterable[Answer]) -> Iterable[Answer]:
     """A value that is given in a branch counts where that branch can be taken; so does what others give."""
     if isinstance(step, FromBinding) and step.binding.kind != "parameter" and isinstance(step.binding.node, ast.stmt):
         return [*(values if _is_taken(question, step, step.binding.node) else ()), *_elsewhere(question, step)]
     return values
 
 
-def _is_taken(question: Trace[TestOutcome], step: FromBinding, statement: ast.stmt) -> bool:
+def _is_taken(question: Trace[Answer], step: FromBinding, statement: ast.stmt) -> bool:
     inner = Trace(question.project, VALUES, question)  # type: ignore[arg-type]
     for guard in question.project.memo(_guards, (step.module, statement)):
         comes_out = _comes_out(guard.test, guard.holds, lambda node: inner.of(step.module, node))
@@ -234,7 +234,7 @@ def _is_taken(question: Trace[TestOutcome], step: FromBinding, statement: ast.st
     return True
 
 
-def _elsewhere(question: Trace[TestOutcome], step: FromBinding) -> Iterator[TestOutcome]:
+def _elsewhere(question: Trace[Answer], step: FromBinding) -> Iterator[Answer]:
     """What other code gives the attribute, or the variable of the module: ``trainer.amp = True``."""
     scope, name = step.binding.scope, step.binding.name
     owner = scope.enclosing_class if name.startswith("self.") else scope if scope is step.module.module_scope else None
@@ -247,7 +247,7 @@ def _guards(_project: Project, asked: tuple[ModuleNames, ast.stmt]) -> tuple[Gua
     return guards(*asked)
 
 
-def _gap(question: Trace[TestOutcome], module: ModuleNames, node: ast.AST, why: TraceGap) -> Iterable[TestOutcome]:
+def _gap(question: Trace[Answer], module: ModuleNames, node: ast.AST, why: TraceGap) -> Iterable[Answer]:
     """A parameter that nobody is known to fill has its default; what is asked for without one is passed."""
     if why is TraceGap.CALLERS and isinstance(node, ast.arg) and _has_default(module, node):
         return (OPEN,) if question.project.memo(may_be_passed, (module, node)) else ()
@@ -314,7 +314,7 @@ def _has_default(module: ModuleNames, node: ast.arg) -> bool:
     return isinstance(arguments, ast.arguments) and node.arg in defaults_in(arguments)
 
 
-def _setting(question: Trace[TestOutcome], module: ModuleNames, node: ast.Attribute) -> Iterator[TestOutcome]:
+def _setting(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) -> Iterator[Answer]:
     """An option has its default, and any value that a launch line or a configuration may give it."""
     project = question.project
     is_option = may_hold_settings(project, module, node.value)
@@ -332,5 +332,5 @@ def _setting(question: Trace[TestOutcome], module: ModuleNames, node: ast.Attrib
         yield OPEN
 
 
-VALUES: Domain[TestOutcome] = Domain(_leaf, _gap, _carried, setting=_setting)
+VALUES: Domain[Answer] = Domain(_leaf, _gap, _carried, setting=_setting)
 """What a variable, an argument or an option can be, as far as tests of it are concerned."""

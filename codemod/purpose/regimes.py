@@ -17,7 +17,7 @@ from ..python.paths import guards
 from ..python.precision_words import DTYPES
 from ..source.facts import memo
 from ..source.project import Project
-from ..torch.dtypes import BF16, FP16, HALVES, UNKNOWN, TestedText, as_dtype
+from ..torch.dtypes import BF16, FP16, HALVES, UNKNOWN, TextCondition, as_dtype
 from ..torch.scalers import Scaler
 from .regions import MAX_REGIONS, Region, bf16_givens, entry_givens, regions_of
 
@@ -83,7 +83,7 @@ def _mixes(project: Project, regions: Sequence[Region]) -> bool:
     return False
 
 
-def _are_alternatives(given: Sequence[TestedText], others: Sequence[TestedText]) -> bool:
+def _are_alternatives(given: Sequence[TextCondition], others: Sequence[TextCondition]) -> bool:
     return any(excludes(item, others) for item in given)
 
 
@@ -106,7 +106,7 @@ def active_under_bf16(project: Project, scaler: Scaler, regions: Sequence[Region
     return None if None in outcomes else False
 
 
-def _active(project: Project, scaler: Scaler, given: Sequence[TestedText]) -> bool | None:
+def _active(project: Project, scaler: Scaler, given: Sequence[TextCondition]) -> bool | None:
     outcomes: set[bool | None] = set()
     for module, test, holds in conditions_of(project, scaler):
         outcome = _holds(project, module, test, holds, given)
@@ -116,7 +116,7 @@ def _active(project: Project, scaler: Scaler, given: Sequence[TestedText]) -> bo
     return None if None in outcomes else True
 
 
-def _is_switch_of_scaler(project: Project, module: ModuleNames, test: ast.expr, given: Sequence[TestedText]) -> bool:
+def _is_switch_of_scaler(project: Project, module: ModuleNames, test: ast.expr, given: Sequence[TextCondition]) -> bool:
     """Whether a test that nothing decides asks for scaling itself (``cfg.use_grad_scaler``): the user's own switch."""
     if conditions_in(project, module).decide(test, given) is not None:
         return False
@@ -164,7 +164,7 @@ def _birth_conditions(
         yield module, enabled, True
 
 
-def _no_use_reached(project: Project, scaler: Scaler, given: Sequence[TestedText]) -> bool:
+def _no_use_reached(project: Project, scaler: Scaler, given: Sequence[TextCondition]) -> bool:
     """Whether every ``scale(loss)`` stands behind a test that fails (or speaks of precision) under ``given``."""
     uses = scaler.uses_of("scale", "called")
     own_tests = {use.node for use in scaler.uses_of("none-test")}
@@ -180,7 +180,7 @@ def _no_use_reached(project: Project, scaler: Scaler, given: Sequence[TestedText
 
 
 def _holds(
-    project: Project, module: ModuleNames, test: ast.expr, holds: bool, given: Sequence[TestedText]
+    project: Project, module: ModuleNames, test: ast.expr, holds: bool, given: Sequence[TextCondition]
 ) -> bool | None:
     """True: nothing in the way. False: certainly not. None: undecided, and the test speaks of precision."""
     decided = conditions_in(project, module).decide(test, given)

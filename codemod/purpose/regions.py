@@ -19,7 +19,7 @@ from ..torch.autocast import (
     runs_without_gradients,
 )
 from ..torch.dtype_values import constants_of
-from ..torch.dtypes import Dtype, Scenario, TestedText
+from ..torch.dtypes import Dtype, Scenario, TextCondition
 from ..torch.entering_calls import sites_of
 from ..torch.scalers import Scaler
 from .steps import calls_beside, function_scope, is_evaluation, is_in_context, may_be_autocast
@@ -149,7 +149,7 @@ def _contexts_called(project: Project, module: ModuleNames) -> list[FunctionTarg
     return [target for target in targets if target is not None]
 
 
-def bf16_givens(project: Project, region: Region, scenario: Scenario) -> tuple[TestedText, ...]:
+def bf16_givens(project: Project, region: Region, scenario: Scenario) -> tuple[TextCondition, ...]:
     """Everything that holds when ``region`` runs in the dtype of ``scenario``."""
     autocast = region.autocast
     entry = entry_givens(project, region)
@@ -160,11 +160,11 @@ def bf16_givens(project: Project, region: Region, scenario: Scenario) -> tuple[T
         node, *others = node.values
         if any(scenario.value in constants_of(project, autocast.module, other) for other in others):
             return (*scenario.given, *entry)
-    itself = TestedText(ast.unparse(node), (scenario.value,), True, node, scope)
+    itself = TextCondition(ast.unparse(node), (scenario.value,), True, node, scope)
     return (*(item for item in scenario.given if item.text != itself.text), itself, *entry)
 
 
-def entry_givens(project: Project, region: Region) -> tuple[TestedText, ...]:
+def entry_givens(project: Project, region: Region) -> tuple[TextCondition, ...]:
     """What holds when ``region`` is entered and switched on, whatever it computes in."""
     autocast = region.autocast
     conditions = conditions_in(project, autocast.module)
@@ -174,7 +174,7 @@ def entry_givens(project: Project, region: Region) -> tuple[TestedText, ...]:
     return (*given, *_given_by_table(autocast))
 
 
-def _given_by_table(autocast: Autocast) -> tuple[TestedText, ...]:
+def _given_by_table(autocast: Autocast) -> tuple[TextCondition, ...]:
     """``{"bf16": autocast(...), "fp16": autocast(...)}[args.precision]``: the key that picks this one."""
     module = autocast.module
     table = module.parents.get(autocast.node)
@@ -182,4 +182,4 @@ def _given_by_table(autocast: Autocast) -> tuple[TestedText, ...]:
     key = key_of(table, autocast.node)
     if key is None or not isinstance(lookup, ast.Subscript):
         return ()
-    return (TestedText(ast.unparse(lookup.slice), (key,), True, lookup.slice, module.scope_of(lookup)),)
+    return (TextCondition(ast.unparse(lookup.slice), (key,), True, lookup.slice, module.scope_of(lookup)),)

@@ -20,7 +20,7 @@ from ..releases.manifests import directory_of, is_manifest
 from ..source.facts import memo
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
-from ..torch.dtypes import BF16, FP16, FP32, MIXED, Dtype, Scenario, TestedText
+from ..torch.dtypes import BF16, FP16, FP32, MIXED, Dtype, Scenario, TextCondition
 from ..trainers.framework import FAMILIES
 from ..trainers.reading.precision import precision_of
 from ..trainers.reading.run_members import Run, RunMember
@@ -134,7 +134,7 @@ def open_scenarios(project: Project, region: Autocast) -> tuple[Scenario, ...]:
     )
 
 
-def go_together(project: Project, module: ModuleNames, asked: Sequence[TestedText]) -> bool:
+def go_together(project: Project, module: ModuleNames, asked: Sequence[TextCondition]) -> bool:
     """Whether one run gives all that is asked for; what is not known of one of the settings rules out nothing."""
     settings = list(dict.fromkeys(each for item in asked for each in settings_asked(project, module, item)))
     alone = [decided(project, module, [each]) for each in settings]

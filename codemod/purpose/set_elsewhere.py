@@ -28,7 +28,9 @@ RESTORING = ("load_state_dict", "__setstate__", "load_state")
 """Methods that only give back what the object itself had."""
 
 
-def holder_of(project: Project, module: ModuleNames, item: dtypes.TestedText) -> tuple[ModuleNames, Scope, str] | None:
+def holder_of(
+    project: Project, module: ModuleNames, item: dtypes.TextCondition
+) -> tuple[ModuleNames, Scope, str] | None:
     """The class of ``self.amp`` and ``CFG.amp``, or the module of ``settings.AMP``, with the name there."""
     if not isinstance(item.node, ast.Attribute):
         return None

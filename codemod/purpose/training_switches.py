@@ -16,7 +16,7 @@ from ..python.paths import function_of, guard_facts
 from ..python.precision_words import SWITCHING
 from ..source.documents import FileKind
 from ..source.project import Project
-from ..torch.dtypes import TestedText
+from ..torch.dtypes import TextCondition
 from .files import is_test
 from .imports import importers_of, reached_from
 from .switches import LAUNCHING, declared_options
@@ -33,7 +33,7 @@ Switches = frozenset[str] | None
 """The names without which a place does not run; None where nothing is seen to come to it."""
 
 
-def is_taken_as_given(project: Project, module: ModuleNames, item: TestedText) -> bool:
+def is_taken_as_given(project: Project, module: ModuleNames, item: TextCondition) -> bool:
     """Whether a condition asks a switch of which the code says that the program does nothing without it."""
     if item.values != (True,) or not isinstance(item.node, ast.Attribute):
         return False

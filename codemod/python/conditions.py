@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from ..source.project import Project
-from ..torch.dtypes import DTYPE_WORDS, TORCH_DTYPES, Constant, Dtype, TestedText, as_dtype
+from ..torch.dtypes import DTYPE_WORDS, TORCH_DTYPES, Constant, Dtype, TextCondition, as_dtype
 from .bindings import values_at
 from .names import ModuleNames, Scope, attribute_chain
 from .paths import guards
@@ -28,12 +28,12 @@ class Conditions:
         self.project = project
         self.module = module
 
-    def path_given(self, node: ast.AST) -> tuple[TestedText, ...]:
+    def path_given(self, node: ast.AST) -> tuple[TextCondition, ...]:
         """What must hold for ``node`` to be reached inside its function, what stands nearest first."""
         around = reversed(guards(self.module, node))
         return tuple(item for guard in around for item in self.given(guard.test, guard.holds))
 
-    def given(self, test: ast.expr, holds: bool) -> tuple[TestedText, ...]:
+    def given(self, test: ast.expr, holds: bool) -> tuple[TextCondition, ...]:
         """What a test says about its operands when its outcome is ``holds``; empty where it says nothing certain."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.given(test.operand, not holds)
@@ -45,10 +45,10 @@ class Conditions:
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             return self._comparison(test, holds, scope)
         if isinstance(test, ast.Name | ast.Attribute | ast.Subscript) or _is_question(test):
-            return (TestedText(ast.unparse(test), (True,), holds, test, scope),)
+            return (TextCondition(ast.unparse(test), (True,), holds, test, scope),)
         return ()
 
-    def _comparison(self, test: ast.Compare, holds: bool, scope: Scope) -> tuple[TestedText, ...]:
+    def _comparison(self, test: ast.Compare, holds: bool, scope: Scope) -> tuple[TextCondition, ...]:
         operator, left, right = test.ops[0], test.left, test.comparators[0]
         if isinstance(left, ast.Constant) and isinstance(operator, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
             left, right = right, left
@@ -64,7 +64,7 @@ class Conditions:
             left = right
         else:
             return ()
-        return (TestedText(ast.unparse(left), values, equal, left, scope),) if values else ()
+        return (TextCondition(ast.unparse(left), values, equal, left, scope),) if values else ()
 
     def _words_with(self, part: object) -> tuple[Constant, ...]:
         """The words of the module, and those for dtypes, that hold a part: of ``"bf16" in args.precision``."""
@@ -90,7 +90,7 @@ class Conditions:
             return (named,) if isinstance(named, Dtype) else ()
         return ()
 
-    def decide(self, test: ast.expr, givens: Sequence[TestedText], depth: int = 0) -> bool | None:
+    def decide(self, test: ast.expr, givens: Sequence[TextCondition], depth: int = 0) -> bool | None:
         """Whether ``test`` holds under ``givens``; None when they do not settle it."""
         if depth > MAX_DEPTH:
             return None
@@ -112,14 +112,14 @@ class Conditions:
             return self._decide_named(test, givens, depth)
         return None
 
-    def _decide_all(self, test: ast.BoolOp, givens: Sequence[TestedText], depth: int) -> bool | None:
+    def _decide_all(self, test: ast.BoolOp, givens: Sequence[TextCondition], depth: int) -> bool | None:
         outcomes = [self.decide(value, givens, depth + 1) for value in test.values]
         stop = isinstance(test.op, ast.Or)
         if stop in outcomes:
             return stop
         return None if None in outcomes else not stop
 
-    def _decide_named(self, test: ast.Name | ast.Attribute, givens: Sequence[TestedText], depth: int) -> bool | None:
+    def _decide_named(self, test: ast.Name | ast.Attribute, givens: Sequence[TextCondition], depth: int) -> bool | None:
         values = self.assigned_values(test)
         outcomes = {self.decide(value, givens, depth + 1) for value in values}
         return outcomes.pop() if len(outcomes) == 1 else None
@@ -157,7 +157,7 @@ def same_operand(left: str, right: str) -> bool:
     return mine[-1] not in SWITCHES or mine[-2:-1] == theirs[-2:-1] != []
 
 
-def _settle(item: TestedText, givens: Sequence[TestedText]) -> bool | None:
+def _settle(item: TextCondition, givens: Sequence[TextCondition]) -> bool | None:
     """Whether ``item`` is true, false or open, seen from ``givens``."""
     wanted = {as_dtype(value) for value in item.values}
     for given in givens:
@@ -177,7 +177,7 @@ def tells_truths(values: set[Constant]) -> bool:
     return any(isinstance(value, bool) for value in values)
 
 
-def excludes(given: TestedText, others: Sequence[TestedText]) -> bool:
+def excludes(given: TextCondition, others: Sequence[TextCondition]) -> bool:
     """Whether ``given`` cannot hold together with ``others``."""
     for other in others:
         if other.text != given.text:
@@ -195,11 +195,11 @@ def _is_word(node: ast.expr) -> bool:
     return chain is not None and chain[-1].endswith(OF_WORDS)
 
 
-def _any_of(alternatives: Sequence[tuple[TestedText, ...]]) -> tuple[TestedText, ...]:
+def _any_of(alternatives: Sequence[tuple[TextCondition, ...]]) -> tuple[TextCondition, ...]:
     """What at least one of several tests says: where all compare the same thing, that it is one of their values."""
     found = [item for group in alternatives for item in group]
     same = len({item.text for item in found}) == 1 and all(len(group) == 1 for group in alternatives)
     if not same or not all(item.equal for item in found):
         return ()
     values = tuple(dict.fromkeys(value for item in found for value in item.values))
-    return (TestedText(found[0].text, values, True, found[0].node, found[0].scope),)
+    return (TextCondition(found[0].text, values, True, found[0].node, found[0].scope),)

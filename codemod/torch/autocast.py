@@ -22,7 +22,7 @@ from ..python.trace import TABLES, trace
 from ..source.facts import fact, memo
 from ..source.project import Project
 from .dtype_values import scenarios_of
-from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario, TestedText
+from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario, TextCondition
 from .named_api import api_named, names_for
 
 WORDS = ("autocast",)
@@ -226,7 +226,7 @@ def dtype_scenarios(project: Project, autocast: Autocast) -> tuple[Scenario, ...
 def _is_off_without(project: Project, autocast: Autocast, dtype: ast.expr) -> bool:
     """Whether a region is off, or not come to, where its dtype is None: ``enabled=dtype is not None``."""
     module, conditions = autocast.module, conditions_in(project, autocast.module)
-    missing = (TestedText(ast.unparse(dtype), (None,), True, dtype, module.scope_of(dtype)),)
+    missing = (TextCondition(ast.unparse(dtype), (None,), True, dtype, module.scope_of(dtype)),)
     if autocast.enabled_node is not None and conditions.decide(autocast.enabled_node, missing) is False:
         return True
     same = (guard for guard in guards(module, autocast.node) if _is_read_alike(module, guard.test, dtype))

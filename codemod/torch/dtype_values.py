@@ -25,7 +25,7 @@ from .dtypes import (
     Constant,
     Dtype,
     Scenario,
-    TestedText,
+    TextCondition,
     Unknown,
     as_dtype,
 )
@@ -77,7 +77,7 @@ def _plain(node: ast.Constant) -> Constant:
 def _first_that_is_true(question: Trace[Scenario], module: ModuleNames, node: ast.BoolOp) -> Iterator[Scenario]:
     """``dtype or torch.float16``: the second under what makes the first None; both where the first is not known."""
     *firsts, last = node.values
-    givens: list[tuple[TestedText, ...]] = [()]
+    givens: list[tuple[TextCondition, ...]] = [()]
     for first in firsts:
         asked = Trace(question.project, WITH_NONE, question)  # type: ignore[arg-type]
         found = asked.of(module, first) or (Scenario(UNKNOWN),)
@@ -102,7 +102,9 @@ def _attribute_of_torch(question: Trace[Scenario], module: ModuleNames, node: as
             yield Scenario(TORCH_DTYPES.get(f"torch.{scenario.value}", UNKNOWN), scenario.given)
         elif isinstance(scenario.value, Unknown):
             for dtype in (BF16, FP16, FP32):
-                yield Scenario(dtype, (TestedText(ast.unparse(key), (dtype.name,), True, key, module.scope_of(node)),))
+                yield Scenario(
+                    dtype, (TextCondition(ast.unparse(key), (dtype.name,), True, key, module.scope_of(node)),)
+                )
 
 
 def _carried(question: Trace[Scenario], step: TraceStep, values: Iterable[Scenario]) -> Iterable[Scenario]:
@@ -114,7 +116,7 @@ def _carried(question: Trace[Scenario], step: TraceStep, values: Iterable[Scenar
         return _from_function(question.project, step, values)
     if isinstance(step, LookedUp):
         scope = step.module.scope_of(step.key)
-        return _under(values, (TestedText(ast.unparse(step.key), (_plain(step.entry),), True, step.key, scope),))
+        return _under(values, (TextCondition(ast.unparse(step.key), (_plain(step.entry),), True, step.key, scope),))
     if isinstance(step, FromDeclaration):
         return [_stated(step, scenario) for scenario in values]
     return values
@@ -126,7 +128,7 @@ def _decided(question: Trace[Scenario], step: TraceStep, values: Iterable[Scenar
     return _carried(question, step, values)
 
 
-def _under(values: Iterable[Scenario], given: Sequence[TestedText]) -> Iterable[Scenario]:
+def _under(values: Iterable[Scenario], given: Sequence[TextCondition]) -> Iterable[Scenario]:
     return [scenario.under(*given) for scenario in values]
 
 
@@ -134,17 +136,17 @@ def _stated(step: FromDeclaration, scenario: Scenario) -> Scenario:
     if isinstance(scenario.value, Unknown):
         return Scenario(scenario.value)
     scope = step.module.scope_of(step.node)
-    return Scenario(scenario.value, (TestedText(ast.unparse(step.node), (scenario.value,), True, step.node, scope),))
+    return Scenario(scenario.value, (TextCondition(ast.unparse(step.node), (scenario.value,), True, step.node, scope),))
 
 
-def _given_of_binding(project: Project, step: FromBinding) -> tuple[TestedText, ...]:
+def _given_of_binding(project: Project, step: FromBinding) -> tuple[TextCondition, ...]:
     """What must hold for a binding to run, tests of the value that the name had before aside, and to be kept."""
     binding, conditions = step.binding, conditions_in(project, step.module)
     given = conditions.path_given(binding.node) if binding.value is not None else ()
     return (*(item for item in given if item.text != binding.name), *_given_that_it_stays(conditions, step))
 
 
-def _given_that_it_stays(conditions: Conditions, step: FromBinding) -> Iterator[TestedText]:
+def _given_that_it_stays(conditions: Conditions, step: FromBinding) -> Iterator[TextCondition]:
     """What must hold for a first value to be seen although later ``if`` s overwrite it: that none of them ran."""
     first = step.binding
     if len(step.rivals) < 2 or first is not step.rivals[0] or not isinstance(first.node, ast.stmt):
@@ -170,7 +172,7 @@ def _from_function(project: Project, step: Returned, values: Iterable[Scenario])
         yield Scenario(scenario.value, outer)
 
 
-def _of_parameter(scope: Scope, item: TestedText) -> TestedText:
+def _of_parameter(scope: Scope, item: TextCondition) -> TextCondition:
     """``item`` about the parameter that a local name is another spelling of: ``name = dtype.lower()``."""
     bindings = scope.bindings.get(item.text, []) if isinstance(item.node, ast.Name) else []
     value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
@@ -178,17 +180,17 @@ def _of_parameter(scope: Scope, item: TestedText) -> TestedText:
     inner = value.func.value if spelled else None  # type: ignore[union-attr]
     if not isinstance(inner, ast.Name) or [each.kind for each in scope.bindings.get(inner.id, [])] != ["parameter"]:
         return item
-    return TestedText(f"{inner.id}.{value.func.attr}()", item.values, item.equal, inner, item.scope)  # type: ignore[union-attr]
+    return TextCondition(f"{inner.id}.{value.func.attr}()", item.values, item.equal, inner, item.scope)  # type: ignore[union-attr]
 
 
-def _renamed(item: TestedText, arguments: dict[str, ast.expr], scope: Scope) -> TestedText:
+def _renamed(item: TextCondition, arguments: dict[str, ast.expr], scope: Scope) -> TextCondition:
     """``item`` as the caller sees it: a parameter's name replaced by the argument passed for it."""
     root, dot, rest = item.text.partition(".")
     argument = arguments.get(root)
     if argument is None:
         return item
     whole = not dot or rest in [f"{name}()" for name in SPELLINGS]
-    return TestedText(
+    return TextCondition(
         ast.unparse(argument) + dot + rest, item.values, item.equal, argument if whole else item.node, scope
     )
 

@@ -67,7 +67,7 @@ DTYPE_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class TestedText:
+class TextCondition:
     """``text`` has (``equal``) or has not one of ``values``; for a plain truth test the value is ``True``."""
 
     text: str
@@ -82,9 +82,9 @@ class Scenario:
     """One value an expression can have, and what must hold for it."""
 
     value: Constant
-    given: tuple[TestedText, ...] = ()
+    given: tuple[TextCondition, ...] = ()
 
-    def under(self, *more: TestedText) -> Scenario:
+    def under(self, *more: TextCondition) -> Scenario:
         return Scenario(self.value, self.given + more)
 
 

@@ -20,7 +20,7 @@ from ..source.facts import fact
 from ..source.project import Project
 from .api import LOAD_KEYS, LOADERS
 from .dtype_values import constants_of, scenarios_of
-from .dtypes import BF16, FP16, Dtype, TestedText, as_dtype
+from .dtypes import BF16, FP16, Dtype, TextCondition, as_dtype
 from .scalers import Scaler
 
 WORDS = ("bfloat16", "bf16")
@@ -32,7 +32,7 @@ class WeightChoice:
 
     module: ModuleNames
     node: ast.expr
-    given: TestedText
+    given: TextCondition
 
     @property
     def description(self) -> str:

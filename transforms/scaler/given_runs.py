@@ -17,7 +17,7 @@ from ...codemod.python.creations import creations_of
 from ...codemod.python.functions import FunctionTarget
 from ...codemod.python.names import FunctionNode, ModuleNames, last_name, names_of, parameters_of
 from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import TestedText
+from ...codemod.torch.dtypes import TextCondition
 from ...codemod.torch.scalers import Scaler, ScalerUse
 
 MAX_CALLERS = 4
@@ -68,7 +68,7 @@ def is_reached(project: Project, module: ModuleNames, node: ast.AST) -> bool:
 
 
 def _is_reached(
-    project: Project, module: ModuleNames, node: ast.AST, passed: Sequence[TestedText], callers: int
+    project: Project, module: ModuleNames, node: ast.AST, passed: Sequence[TextCondition], callers: int
 ) -> bool:
     """``passed`` is what has to hold besides, said in the words of the function that ``node`` stands in."""
     scope = function_scope(module, node)
@@ -90,20 +90,20 @@ def _is_reached(
     return False
 
 
-def _passed(site: CallSite, item: TestedText) -> TestedText | None:
+def _passed(site: CallSite, item: TextCondition) -> TextCondition | None:
     """The same condition on what a call passes for the parameter; None where it passes nothing."""
     argument = site.target.arguments(site.call).get(item.text)
     if argument is None:
         return None
-    return TestedText(ast.unparse(argument), item.values, item.equal, argument, site.module.scope_of(site.call))
+    return TextCondition(ast.unparse(argument), item.values, item.equal, argument, site.module.scope_of(site.call))
 
 
-def _is_met(item: TestedText) -> bool:
+def _is_met(item: TextCondition) -> bool:
     """Whether a program that is started, on its machine and after an earlier run, meets the test."""
     return item.text == "__name__" or (item.equal and any(word in item.text for word in MET))
 
 
-def _names_what_is_loaded(module: ModuleNames, node: ast.AST, item: TestedText) -> bool:
+def _names_what_is_loaded(module: ModuleNames, node: ast.AST, item: TextCondition) -> bool:
     """``if args.resume: load(args.resume)``: an option with a path is there to be given, on the day it is needed."""
     around = function_scope(module, node)
     loads = [
@@ -113,17 +113,17 @@ def _names_what_is_loaded(module: ModuleNames, node: ast.AST, item: TestedText) 
     return any(ast.unparse(inner) == item.text for argument in passed for inner in ast.walk(argument))
 
 
-def _is_made(item: TestedText) -> bool:
+def _is_made(item: TextCondition) -> bool:
     """``optimizer is not None``, where a call made the optimizer."""
     bindings = item.scope.lookup(item.text)
     return item.values == (None,) and not item.equal and any(isinstance(each.value, ast.Call) for each in bindings)
 
 
-def _hold(project: Project, module: ModuleNames, asked: Sequence[TestedText]) -> bool:
+def _hold(project: Project, module: ModuleNames, asked: Sequence[TextCondition]) -> bool:
     return all(_holds(project, module, item) or _is_made(item) or documented(project, module, item) for item in asked)
 
 
-def _holds(project: Project, module: ModuleNames, item: TestedText) -> bool:
+def _holds(project: Project, module: ModuleNames, item: TextCondition) -> bool:
     found = decided(project, module, [item])
     return found is not None and not found.open
 

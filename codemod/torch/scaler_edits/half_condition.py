@@ -16,7 +16,7 @@ from ...python.conditions import excludes
 from ...python.functions import lineage
 from ...python.names import Binding, FunctionNode, Scope, attribute_chain, last_name
 from ...source.project import Project
-from ..dtypes import BF16, FP16, UNKNOWN, Constant, Dtype, Scenario, TestedText, as_dtype
+from ..dtypes import BF16, FP16, UNKNOWN, Constant, Dtype, Scenario, TextCondition, as_dtype
 from ..imported import torch_at
 from ..scalers import Scaler
 
@@ -52,7 +52,7 @@ class _Selection:
         scenarios = [item for region in regions for item in region.scenarios]
         self.half = [item for item in scenarios if item.value == FP16]
         self.unknown = any(item.value == UNKNOWN for item in scenarios)
-        self.bf16: list[tuple[Scenario, Sequence[TestedText]]] = [
+        self.bf16: list[tuple[Scenario, Sequence[TextCondition]]] = [
             (item, bf16_givens(project, region, item))
             for region in regions
             for item in region.scenarios
@@ -68,14 +68,14 @@ class _Selection:
                 return condition
         return None
 
-    def _for_half(self) -> Iterator[TestedText]:
+    def _for_half(self) -> Iterator[TextCondition]:
         """``precision in ("fp16", ...)``: what all float16 cases say about one setting and no bfloat16 case allows."""
         for given in _last_first(self.half):
             joined = _joined(given, [item.given for item in self.half])
             if joined is not None and all(excludes(joined, others) for _, others in self.bf16):
                 yield joined
 
-    def _against_bf16(self) -> Iterator[TestedText]:
+    def _against_bf16(self) -> Iterator[TextCondition]:
         """``precision not in ("bf16", ...)``: everything but bfloat16 keeps its scaler."""
         for given in _last_first([scenario for scenario, _ in self.bf16]):
             joined = _joined(given, [scenario.given for scenario, _ in self.bf16])
@@ -86,12 +86,12 @@ class _Selection:
                 yield others
 
 
-def _last_first(scenarios: Sequence[Scenario]) -> Iterator[TestedText]:
+def _last_first(scenarios: Sequence[Scenario]) -> Iterator[TextCondition]:
     if scenarios:
         yield from reversed(scenarios[0].given)
 
 
-def _joined(given: TestedText, cases: Sequence[Sequence[TestedText]]) -> TestedText | None:
+def _joined(given: TextCondition, cases: Sequence[Sequence[TextCondition]]) -> TextCondition | None:
     """``given`` with the values of all cases; None where a case says nothing of the kind about the same setting."""
     values: list[Constant] = []
     for case in cases:
@@ -109,7 +109,7 @@ def _joined(given: TestedText, cases: Sequence[Sequence[TestedText]]) -> TestedT
     return replace(given, values=tuple(values))
 
 
-def _condition(text: str, given: TestedText) -> str | None:
+def _condition(text: str, given: TextCondition) -> str | None:
     values = given.values
     if len(values) == 1 and isinstance(values[0], bool):
         return text if given.equal == values[0] else f"not {text}"

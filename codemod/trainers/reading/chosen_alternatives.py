@@ -15,7 +15,7 @@ from ...python.names import ModuleNames, definition_of, modules_with
 from ...python.options import Option
 from ...python.paths import guards
 from ...source.project import Project
-from ...torch.dtypes import TestedText
+from ...torch.dtypes import TextCondition
 from .command_options import declared_options, values_given
 from .declarations import scopes_of
 from .handed import Launch, values_in
@@ -124,7 +124,7 @@ def _of_twins(project: Project, option: Option) -> Iterator[ValueSource]:
                 yield from (replace(source, option=twin) for source in values_given(project, twin))
 
 
-def _tests_of(project: Project, scope: SettingScope) -> tuple[tuple[ModuleNames, tuple[TestedText, ...]], ...]:
+def _tests_of(project: Project, scope: SettingScope) -> tuple[tuple[ModuleNames, tuple[TextCondition, ...]], ...]:
     """What has to hold for a branch that makes settings, or for each use of those made for all."""
     if scope.call is not None and isinstance(scope.origin, CodeOrigin) and choice_of(scope) is not None:
         module = scope.origin.module
@@ -133,12 +133,14 @@ def _tests_of(project: Project, scope: SettingScope) -> tuple[tuple[ModuleNames,
     return project.memo(_tests_of_uses, (scope.path, name)) if name else ()
 
 
-def _tests_of_uses(project: Project, asked: tuple[str, str]) -> tuple[tuple[ModuleNames, tuple[TestedText, ...]], ...]:
+def _tests_of_uses(
+    project: Project, asked: tuple[str, str]
+) -> tuple[tuple[ModuleNames, tuple[TextCondition, ...]], ...]:
     """What has to hold for each use of a name, but where it is made or brought in by an import."""
     return tuple(_uses(project, *asked))
 
 
-def _uses(project: Project, path: str, name: str) -> Iterator[tuple[ModuleNames, tuple[TestedText, ...]]]:
+def _uses(project: Project, path: str, name: str) -> Iterator[tuple[ModuleNames, tuple[TextCondition, ...]]]:
     for module in modules_with(project, (name,)):
         for node in (*module.name_loads.get(name, ()), *module.attribute_loads.get(name, ())):
             made = definition_of(project, module, node) if module.path != path else None
@@ -147,7 +149,7 @@ def _uses(project: Project, path: str, name: str) -> Iterator[tuple[ModuleNames,
             yield module, conditions_in(project, module).path_given(node)
 
 
-def _holds(project: Project, module: ModuleNames, item: TestedText, launch: Launch | None) -> bool | None:
+def _holds(project: Project, module: ModuleNames, item: TextCondition, launch: Launch | None) -> bool | None:
     owner = module_of(project, module, item.scope)
     found = sources(project, owner, item.node) if owner is not None else ()
     answers = {(value in item.values) is item.equal for value in values_in(found, launch)}

@@ -18,7 +18,7 @@ from ...python.paths import name_parts
 from ...python.precision_words import CHOOSING
 from ...python.trace import Domain, Trace, trace
 from ...source.project import Project
-from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Scenario, TestedText, as_dtype
+from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Scenario, TextCondition, as_dtype
 from ...torch.machine_tests import tells_of_bf16
 from .links import sources
 from .picked_words import FULL, TWINS, is_full, module_of, spelling
@@ -193,7 +193,7 @@ def _sides(test: ast.Compare) -> tuple[ast.expr, ...]:
 
 
 def _note(
-    project: Project, module: ModuleNames, found: dict[str, _Growing], given: TestedText, scenario: Scenario
+    project: Project, module: ModuleNames, found: dict[str, _Growing], given: TextCondition, scenario: Scenario
 ) -> None:
     dtype = scenario.value
     if not isinstance(given.node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
@@ -213,7 +213,7 @@ def _note(
             (growing.fallen_back if _is_fallback(scenario) else growing.shared).add(value)
 
 
-def _values(given: TestedText) -> Iterator[Constant]:
+def _values(given: TextCondition) -> Iterator[Constant]:
     """The literals that ``given`` says the setting has; of a truth value that it has not, the other one."""
     for value in given.values:
         if isinstance(value, bool):

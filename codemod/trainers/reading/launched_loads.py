@@ -14,7 +14,7 @@ from ...python.names import ModuleNames, names_of
 from ...source.facts import fact
 from ...source.project import Project
 from ...torch.dtype_values import scenarios_of
-from ...torch.dtypes import UNKNOWN, Constant, Dtype, TestedText, as_dtype
+from ...torch.dtypes import UNKNOWN, Constant, Dtype, TextCondition, as_dtype
 from .links import sources
 from .loads import Load
 from .precision import Compute, Precision, precision_of
@@ -113,7 +113,7 @@ def _flags(precision: Precision) -> dict[str, Constant]:
     return {name: value for name, value in given.items() if isinstance(value, str)} | switches
 
 
-def is_ruled_out(item: TestedText, flags: dict[str, Constant]) -> bool:
+def is_ruled_out(item: TextCondition, flags: dict[str, Constant]) -> bool:
     """Whether a test about an option does not hold on the launch line."""
     name = item.text.rpartition(".")[2]
     return name in flags and (as_dtype(flags[name]) in map(as_dtype, item.values)) != item.equal

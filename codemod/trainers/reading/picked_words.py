@@ -17,7 +17,7 @@ from ...python.precision_words import CHOOSING
 from ...source.facts import memo
 from ...source.project import Project
 from ...torch.dtype_values import scenarios_of
-from ...torch.dtypes import FP32, UNKNOWN, Constant, Dtype, Scenario, TestedText, Unknown, as_dtype
+from ...torch.dtypes import FP32, UNKNOWN, Constant, Dtype, Scenario, TextCondition, Unknown, as_dtype
 from .source import NUMBERS, ValueSource
 
 FULL = ("no", "none", "off", "32", "32-true")
@@ -97,11 +97,11 @@ def is_full(word: str) -> bool:
     return as_dtype(word) == FP32 or word.lower() in FULL
 
 
-def _holds(given: TestedText, word: Constant) -> bool:
+def _holds(given: TextCondition, word: Constant) -> bool:
     return _tests(given, word) is given.equal
 
 
-def _tests(given: TestedText, word: Constant) -> bool:
+def _tests(given: TextCondition, word: Constant) -> bool:
     """Whether a test names a word, or the dtype that it names: ``Precision.FP16``."""
     return word in given.values or (isinstance(word, str) and as_dtype(word) in given.values)
 

@@ -18,7 +18,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
-from ....codemod.torch.dtypes import BF16, UNKNOWN, Dtype, Scenario, TestedText, as_dtype
+from ....codemod.torch.dtypes import BF16, UNKNOWN, Dtype, Scenario, TextCondition, as_dtype
 from ....codemod.torch.imported import torch_at
 from ....codemod.torch.scalers import scalers
 from ....codemod.torch.weights import given_for_dtype
@@ -137,7 +137,7 @@ def option_of_scaler(project: Project, region: Autocast) -> NamedDtype | None:
     return None
 
 
-def named_in_torch(project: Project, region: Autocast, given: TestedText) -> str | None:
+def named_in_torch(project: Project, region: Autocast, given: TextCondition) -> str | None:
     """``getattr(torch, args.dtype)``, where every value that is known of the setting is the name of a dtype."""
     torch = torch_at(region.module, region.node)
     known = constants_of(project, region.module, given.node) - {UNKNOWN} | set(given.values)

@@ -14,7 +14,7 @@ from ....codemod.python.visible import means_the_same
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import scenarios_of
-from ....codemod.torch.dtypes import BF16, Dtype, TestedText, as_dtype
+from ....codemod.torch.dtypes import BF16, Dtype, TextCondition, as_dtype
 from .compute_dtypes import NamedDtype, bf16_is_asked_for, is_impossible, named_in_torch
 
 MAX_NAMES = 3
@@ -42,17 +42,17 @@ def _switches(region: Autocast) -> Iterator[ast.expr]:
         yield from (guard.test for guard in guards(region.module, region.node) if guard.holds and guard.leaving is None)
 
 
-def _is_excluded(project: Project, region: Autocast, item: TestedText) -> bool:
+def _is_excluded(project: Project, region: Autocast, item: TextCondition) -> bool:
     """Whether the tests around the region leave bfloat16 out: ``if dtype == torch.float16:`` further up."""
     module = region.module
     return excludes(_as_bf16(item), conditions_in(project, module).path_given(region.node))
 
 
-def _as_bf16(item: TestedText) -> TestedText:
+def _as_bf16(item: TextCondition) -> TextCondition:
     return replace(item, values=(True,) if item.values == (True,) else (BF16,))
 
 
-def _wanted(project: Project, region: Autocast, test: ast.expr, names: int) -> Iterator[TestedText]:
+def _wanted(project: Project, region: Autocast, test: ast.expr, names: int) -> Iterator[TextCondition]:
     """What makes ``test`` true: all that it asks for, or one of the sides of an ``or``."""
     conditions = conditions_in(project, region.module)
     if isinstance(test, ast.BoolOp):
@@ -66,7 +66,7 @@ def _wanted(project: Project, region: Autocast, test: ast.expr, names: int) -> I
         yield from _wanted(project, region, values[0], names - 1)
 
 
-def _can_be_bf16(project: Project, region: Autocast, item: TestedText) -> bool:
+def _can_be_bf16(project: Project, region: Autocast, item: TextCondition) -> bool:
     """Whether what is asked for is bfloat16, and some run has it so."""
     values, module = {as_dtype(value) for value in item.values}, region.module
     if BF16 not in values:
@@ -75,11 +75,11 @@ def _can_be_bf16(project: Project, region: Autocast, item: TestedText) -> bool:
     return bf16_is_asked_for(project) or any(not is_impossible(project, module, each) for each in found)
 
 
-def _state_of(item: TestedText) -> str:
+def _state_of(item: TextCondition) -> str:
     return f"{item.text} is set" if item.values == (True,) else f"{item.text} is bfloat16"
 
 
-def _dtype_text(project: Project, region: Autocast, item: TestedText) -> str | None:
+def _dtype_text(project: Project, region: Autocast, item: TextCondition) -> str | None:
     if not means_the_same(region.module, item.node, region.node):
         return None
     if all(isinstance(value, Dtype) for value in item.values):

@@ -71,7 +71,7 @@ from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import exclusive, tries
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import BF16, TestedText
+from ....codemod.torch.dtypes import BF16, TextCondition
 from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
 from ....codemod.torch.scaler_edits.needs_of_disabling import scaled_clips
 from ....codemod.torch.scalers import Scaler, scalers
@@ -165,7 +165,7 @@ def _is_for_others(project: Project, scaler: Scaler, regime: Regime, region: Reg
     return any(item.text in asked for item in given)
 
 
-def _is_on_gpu(project: Project, module: ModuleNames, asked: tuple[TestedText, ...]) -> bool:
+def _is_on_gpu(project: Project, module: ModuleNames, asked: tuple[TextCondition, ...]) -> bool:
     """Without a GPU the scaler switches itself off, so bfloat16 that is for other devices alone does not count."""
     return all(of_machine(project, module, item) is not False for item in asked)
 
