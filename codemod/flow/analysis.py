@@ -56,12 +56,11 @@ class FlowAnalysis:
     def __init__(self, project: Project) -> None:
         self.project = project
         self._circles = Circles(project.looks)
-        self._depth = 0
         self.changes_default_dtype = any(True for _ in project.python_documents(DEFAULT_SETTERS))
 
     def function(self, module: ModuleNames, node: FunctionNode) -> Interpretation:
         """The interpretation of a function or method of the project."""
-        if self._depth >= MAX_DEPTH and not self._circles.may_answer(node):
+        if self._circles.depth >= MAX_DEPTH and not self._circles.may_answer(node):
             self._circles.cut_short()
             return NOTHING
         return self._circles.answer(node, lambda: self._interpret(module, node), NOTHING)
@@ -173,15 +172,15 @@ class FlowAnalysis:
         return frame
 
     def _run(self, frame: Frame, body: list[ast.stmt]) -> Interpretation:
-        if self._depth >= MAX_DEPTH or is_too_large(body):
+        if self._circles.depth >= MAX_DEPTH or is_too_large(body):
             return NOTHING
-        self._depth += 1
+        self._circles.depth += 1
         try:
             statements.execute(frame, body)
         except (TooLarge, RecursionError):
             return NOTHING
         finally:
-            self._depth -= 1
+            self._circles.depth -= 1
         returned = reduce(join, frame.returned) if frame.returned else UNKNOWN_VALUE
         if frame.yielded:
             returned = each_of(reduce(join, frame.yielded))

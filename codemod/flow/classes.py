@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from ..python.functions import FunctionTarget, all_bases, class_of
-from ..python.names import FunctionNode, ModuleNames, Scope, is_none, last_name, modules_with, parameters_of, resolve
-from ..python.scopes import AttributeStore, text_of
+from ..python.names import FunctionNode, ModuleNames, Scope, is_none, last_name, modules_at, parameters_of, resolve
+from ..python.scopes import text_of
 from ..source.child_fields import within
 from ..source.project import Project
 from ..torch.api import CASTS, WEIGHT_CASTS
@@ -200,7 +200,9 @@ def _set_up(
         return None
     if not isinstance(statement, ast.Assign):
         return None
-    if any(at is not statement and not is_none(value) for _, value, at in _stores(project, name)):
+    if any(at is not statement and not is_none(value) for _, value, at in module.attribute_stores.get(name, ())):
+        return None
+    if any(name in given for path, (given, _) in _stored_in_files(project, name) if path != module.path):
         return None
     value = constructed(analysis, found, analysis.with_names(module, method, {}).names).get(name)
     is_known = value is not None and value.atoms and all(item.role is not Role.PARAMETER for item in value.atoms)
@@ -213,11 +215,19 @@ def is_stored_elsewhere(project: Project, found: ProjectClass, name: str) -> boo
     scopes = (found.module.scope_of(call) for call in computed if not isinstance(call.args[1], ast.Constant))
     if any(scope.enclosing_class is found.scope and not _is_constructor(scope.function.node) for scope in scopes):
         return True
-    return any(receiver not in (None, ["self"]) for receiver, *_ in _stores(project, name))
+    return any(name in of_others for _, (_, of_others) in _stored_in_files(project, name))
 
 
-def _stores(project: Project, name: str) -> list[AttributeStore]:
-    return [each for other in modules_with(project, (name,)) for each in other.attribute_stores.get(name, ())]
+def _stored_in_files(project: Project, name: str) -> Iterator[tuple[str, tuple[frozenset[str], frozenset[str]]]]:
+    return ((path, project.fact(_stored_in, path)) for path in project.python_paths((name,)))
+
+
+def _stored_in(project: Project, path: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The attributes that a file gives other values than None, and those that it stores in others than ``self``."""
+    stores = [item for module in modules_at(project, (path,)) for item in module.attribute_stores.items()]
+    given = (name for name, each in stores if not all(is_none(value) for _, value, _ in each))
+    of_others = (name for name, each in stores if any(receiver not in (None, ["self"]) for receiver, *_ in each))
+    return frozenset(given), frozenset(of_others)
 
 
 def _is_constructor(function: ast.AST) -> bool:
