@@ -22,7 +22,7 @@ class _Found:
     told: dict[Hashable, tuple[Callable[[], Any], int, Any]] = field(default_factory=dict)
     """The questions of circles that it asked, how to answer each, how much deeper it stood, and what was said."""
     is_whole: bool = True
-    value: Any = None
+    answer: Any = None
     seen: int = 0
 
     def tell(self, key: Hashable, compute: Callable[[], Any], depth: int, value: object) -> None:
@@ -106,16 +106,16 @@ class Circles:
         taken = self._taken(here)
         if outermost < here:  # and so are those that were cut here: they are in the same circle
             self._passing.update({each: (value, outermost, seen) for each, value in taken.items()})
-            self._passing[key] = (found.value, outermost, seen)
+            self._passing[key] = (found.answer, outermost, seen)
             if found.is_whole and found not in (known := self._with_cuts.setdefault(key, [])):
                 known.append(found)
         else:
-            self._settled[key] = (found.value, frozenset(taken), seen)
-        return found.value
+            self._settled[key] = (found.answer, frozenset(taken), seen)
+        return found.answer
 
     def _found(self, compute: Callable[[], Any]) -> _Found:
         found = self._finding = _Found(self.depth)
-        found.value = compute()
+        found.answer = compute()
         found.seen = self._looks.seen
         return found
 
