@@ -8,7 +8,7 @@ import pytest
 from precfix.codemod.outcome import MoveState
 
 from .fixture_cases import all_rules
-from .test_moving import REQUIRED, moved
+from .test_moving import moved
 
 LOOP = """
     import sys
@@ -145,58 +145,6 @@ def test_a_flag_that_the_moved_line_switches_off_is_not_told(tmp_path: Path) -> 
     files = {"train.py": code, "run.sh": "python train.py --fp16 True --output_dir out\n"}
     files["requirements.txt"] = f"{PINS}transformers>=4.40,<5\n"
     assert still(tmp_path, files, "fp32") == []
-
-
-NAMED = """
-    import argparse
-    import os
-
-    import torch
-    from accelerate import Accelerator
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--mixed_precision", default="fp16", choices=["no", "fp16", "bf16"])
-    args = parser.parse_args()
-    accelerator = Accelerator(mixed_precision=args.mixed_precision)
-    net = torch.nn.Linear(8, 1)
-    {before}
-    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
-    net, optimizer = accelerator.prepare(net, optimizer)
-    accelerator.backward(net(torch.randn(4, 8).to(accelerator.device)).mean())
-    optimizer.step()
-    print(f"computed in {{args.mixed_precision}}")
-    {after}
-"""
-SAVED = 'torch.save(net.state_dict(), f"net_{args.mixed_precision}.pt")'
-READ = [
-    ('path = f"net_{args.mixed_precision}.pt"', "net.load_state_dict(torch.load(path))", 12),
-    ('if os.path.exists(f"net_{args.mixed_precision}.pt"): print("there")', SAVED, 12),
-]
-SCRIPT = """
-PREC=fp16
-python train.py --mixed_precision $PREC
-echo "done with $PREC"
-test -f out/${PREC}/net.pt
-"""
-
-
-@pytest.mark.parametrize(("before", "after", "row"), READ)
-def test_a_file_that_is_read_by_the_name_of_what_has_moved_is_told(
-    tmp_path: Path, before: str, after: str, row: int
-) -> None:
-    (told,) = still(tmp_path, {"train.py": NAMED.format(before=before, after=after), **REQUIRED}, "bf16-mixed")
-    assert told.startswith(f"train.py:{row} names a file by args.mixed_precision, which has moved: f'net_")
-
-
-def test_a_file_that_is_only_written_is_not(tmp_path: Path) -> None:
-    assert still(tmp_path, {"train.py": NAMED.format(before="", after=SAVED), **REQUIRED}, "bf16-mixed") == []
-
-
-def test_a_path_of_a_script_made_of_a_moved_variable_is_told(tmp_path: Path) -> None:
-    files = {"train.py": NAMED.format(before="", after=""), "run.sh": SCRIPT, **REQUIRED}
-    assert still(tmp_path, files, "bf16-mixed", unsafe=True) == [
-        "run.sh:4 names a file by PREC, which has moved: test -f out/${PREC}/net.pt"
-    ]
 
 
 PARSED = """

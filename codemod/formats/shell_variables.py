@@ -81,7 +81,7 @@ class Variables:
         for word in (each for given in words for each in self._of_loop(given)):
             word = REFERENCE.sub(self._set_or_default, word)
             value = self._values.get(variable_of(word))
-            yield from value or (NAMED.sub(self._filled, word),)
+            yield from (NAMED.sub(self._filled, word),) if value is None else value
 
     def _of_loop(self, word: str) -> Sequence[str]:
         """The names of all files of settings that a word stands for in the rounds of a loop."""

@@ -19,15 +19,12 @@ from ..source.project import Project
 from ..torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS
 from ..torch.dtype_values import scenarios_of
 from ..torch.dtypes import FP16, FP32, HALVES, TORCH_DTYPES, Constant, Dtype, TextCondition, as_dtype
-from ..trainers.reading.links import joined_sources
-from ..trainers.reading.picked_words import SPELLINGS, module_of
 from ..trainers.reading.reach_of_runs import may_use
 from ..trainers.reading.run_members import Run
-from ..trainers.reading.scopes import FALSE, TRUE
-from ..trainers.reading.source import ValueSource
 from ..trainers.reading.stated_casts import is_model
 from ..trainers.reading.stated_words import is_precision_word, shortened, text_of
 from .left_behind import other_halves
+from .run_values import RunValues
 
 REGIONS = ("autocast", "custom_fwd")
 """What is given a dtype that counts only where it is switched on: the ledger follows it."""
@@ -36,17 +33,15 @@ AS_SAVED = "loads the weights without a dtype then, in float32 or as their check
 
 def misses(project: Project, after: Project, old: Run | None, new: Run | None, target: Target) -> Iterator[Place]:
     """The places in the code of a run that the new values come to, and that are not made for them."""
-    found = _Values(after, new, target).found() if new is not None and new.modules else {}
-    known = _Values(project, old, target).found() if found and old is not None and old.modules else {}
+    found = _Comes(after, new, target).found() if new is not None and new.modules else {}
+    known = _Comes(project, old, target).found() if found and old is not None and old.modules else {}
     yield from (place for said, place in found.items() if said not in known)
 
 
 @dataclass(frozen=True, slots=True)
-class _Values:
+class _Comes(RunValues):
     """What the code of one run does with the values that its settings have."""
 
-    project: Project
-    run: Run
     target: Target
 
     def found(self) -> Mapping[tuple[str, ...], Place]:
@@ -60,7 +55,7 @@ class _Values:
                 *self._stopped(module),
                 *self._taken(module),
             ):
-                if may_use(self.project, self.run.modules[0], module, node) and self._is_reached(module, node):
+                if may_use(self.project, self.run.modules[0], module, node) and self.is_reached(module, node):
                     found[module.path, ast.unparse(node), text] = module.place(node, text)
         return found
 
@@ -80,14 +75,14 @@ class _Values:
         self, module: ModuleNames, node: ast.expr, key: ast.expr, known: Collection[object]
     ) -> Iterator[tuple[ast.expr, str]]:
         if known:
-            for word in self._words(module, key):
+            for word in self.words(module, key):
                 if word not in known:
                     yield node, f"{text_of(node)} does not know {word!r}, which {text_of(key)} is then"
 
     def _cascades(self, module: ModuleNames) -> Iterator[tuple[ast.expr, str]]:
         """Tests of a word one after the other, none of which takes it, or of which one refuses it."""
         for cascade in _cascades_of(self.project, module):
-            for word in self._words(module, cascade.node):
+            for word in self.words(module, cascade.node):
                 said = f"{word!r}, which {text_of(cascade.node)} is then"
                 body = cascade.taken(word)
                 leaving = leaving_statement(module, body) if body else None
@@ -97,7 +92,7 @@ class _Values:
                     yield cascade.node, f"no test sets {name} for {said}"
         for node in module.of_type(ast.Assert):
             given = conditions_in(self.project, module).given(node.test, False)
-            for word in self._words(module, given[0].node) if len(given) == 1 and _names_precision(given) else ():
+            for word in self.words(module, given[0].node) if len(given) == 1 and _names_precision(given) else ():
                 if (word in given[0].values) is given[0].equal:
                     yield node.test, f"{shortened(ast.unparse(node))} refuses {word!r}"
 
@@ -107,7 +102,7 @@ class _Values:
         for node in (*module.of_type(ast.Raise), *module.of_type(ast.Assert)):
             given = [*conditions.path_given(node)]
             given += conditions.given(node.test, False) if isinstance(node, ast.Assert) else ()
-            if given and all(item.values == (True,) and self._holds(module, item) for item in given):
+            if given and all(item.values == (True,) and self.holds(module, item) for item in given):
                 is_on = "on" if given[-1].equal else "off"
                 yield given[-1].node, f"{shortened(ast.unparse(node))} stops it, as {given[-1].text} is {is_on} then"
 
@@ -127,58 +122,11 @@ class _Values:
                     is_plain = dtype is None and is_load and wanted in HALVES
                     if not is_plain and (not isinstance(dtype, Dtype) or dtype not in told):
                         continue
-                    answers = [self._holds(module, item) for item in scenario.given]
+                    answers = [self.holds(module, item) for item in scenario.given]
                     is_meant = dtype in (wanted, FP32, None) and _is_meant(call, scenario.given, dtype)
                     if True in answers and False not in answers and not is_meant:
                         said = f"is {dtype.name} then" if isinstance(dtype, Dtype) else AS_SAVED
                         yield node, f"{said}: {text_of(call)}"
-
-    def _is_reached(self, module: ModuleNames, node: ast.expr) -> bool:
-        given = conditions_in(self.project, module).path_given(node)
-        return all(self._holds(module, item) is not False for item in given)
-
-    def _holds(self, module: ModuleNames, given: TextCondition) -> bool | None:
-        """Whether a test may hold in the run; None where its setting is not known."""
-        values = self._read(module, given.node, given)
-        truths = [bool(value) if given.values == (True,) else value in given.values for value in values]
-        return given.equal in truths if truths else None
-
-    def _words(self, module: ModuleNames, node: ast.expr) -> list[str]:
-        return sorted(value for value in self._read(module, node) if isinstance(value, str) and "$" not in value)
-
-    def _read(self, module: ModuleNames, node: ast.expr, given: TextCondition | None = None) -> set[Constant]:
-        """What an expression can be in the run; empty where nobody knows."""
-        owner = module_of(self.project, module, given.scope) if given is not None else module
-        found = [*joined_sources(self.project, owner, node)] if owner is not None else []
-        own = [item for item in found if not item.is_guessed and self._is_given(item)]
-        strongest = min((item.strength for item in own), default=None)
-        spelled = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
-        values = {item.value for item in own if item.strength == strongest and not item.picked_by}
-        values = values or {*self._told_trainers(node)} if not found else values
-        return {getattr(each, spelled)() if isinstance(each, str) and spelled in SPELLINGS else each for each in values}
-
-    def _told_trainers(self, node: ast.expr) -> Iterator[Constant]:
-        """What a trainer of the run is told under a name (``args.bf16``) that no parser of the project defines."""
-        name, left_out = node.attr if isinstance(node, ast.Attribute) else "", False
-        for member in self.run.members if name else ():
-            key = member.scope.framework.key(name)
-            told = member.scope.last(name) if key is not None and key.means and self.run.counts(member) else None
-            if told is not None and told.value is not None and not member.handed:
-                yield told.value == TRUE if told.value in (TRUE, FALSE) else told.value
-                return
-            if told is None and key is not None and key.meaning(TRUE) is not None and self.run.counts(member):
-                left_out |= not (member.scope.is_open or member.handed)
-        if left_out:
-            yield False
-
-    def _is_given(self, source: ValueSource) -> bool:
-        """Whether a value of a command line is that of the run's own."""
-        config, command = source.config, self.run.command
-        if not source.is_of_line:
-            return True
-        if config is None or command is None or config.document.path != self.run.place.path:
-            return False
-        return not source.calls or any(config.text.commands[number] == command for number in source.calls)
 
 
 @dataclass(frozen=True, slots=True)

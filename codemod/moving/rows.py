@@ -27,7 +27,7 @@ from .asks_hardware import asks_for_hardware
 from .left_behind import CODE, dtype_of, last_part, named_by, other_halves
 from .pairs import UNKNOWN
 from .remarks import told_beside
-from .spelled import renamed_files, spelled_in_texts
+from .spelled import spelled_in_texts
 from .still_says import as_edited, loose_entries, not_known, other_regions, shown_to_users, still_saying
 from .verifying import Verdict, modules_and_built, said
 
@@ -103,7 +103,6 @@ def with_still(project: Project, after: Project, each: Verdict, row: RunMove, ta
     net, modules = (still_saying if row.is_left else not_known)(after, each.pair, target, *code), code[0]
     if row.state is MoveState.MOVED:
         besides = [*asks_for_hardware(after, target, modules), *spelled_in_texts(after, each.pair, target, modules)]
-        besides += renamed_files(project, after, each.pair, modules)
         net = (*besides, *net)
     if row.state is MoveState.UNSTATED:
         net = (*net, *other_regions(each.pair, (target.regime, mixed_of(target))))

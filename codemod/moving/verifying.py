@@ -27,9 +27,11 @@ from ..trainers.reading.stated_casts import NOT_TRAINED
 from ..trainers.writing.moves import stands_aside
 from ..trainers.writing.transactions import STAYS
 from .arriving import FP32, has_arrived, is_left_open, may_stay_open, off_target
+from .chosen_besides import chosen_besides
 from .float16_weights import float16_weights
 from .handed_on import loads_from, written_by
 from .left_behind import clipped_scaled, idle_scalers, left_behind, scalers_left_on
+from .made_alike import made_alike
 from .new_values import misses
 from .pairs import RunPair, at_default, pairs_of
 from .scaler_reads import old_switches, scaler_reads
@@ -91,9 +93,19 @@ def verdicts(
     raised = [item for item in raised if item.code != CLIPPED or not _is_clipped_before(project, after, item)]
     stated = weighed_ledger(project)
     runs = pairs_of(stated, weighed_ledger(after) if after is not project else stated)
+    alike = dict(made_alike(project, after, runs)) if after is not project else {}
     runs = [at_default(after, pair) for pair in runs] if after is not project else runs
     judged = [_judged(project, after, pair, report, raised, options) for pair in runs]
-    return [*_with_handed_on(project, judged, options)]
+    doubled = (_doubted(each, alike.get(each.pair.before), options) for each in judged)
+    return [*_with_handed_on(project, [*doubled], options)]
+
+
+def _doubted(each: Verdict, doubt: Place | None, options: Options) -> Verdict:
+    """The verdict with one doubt more, if something of the run was moved."""
+    if doubt is None or not each.applied or each.is_apart:
+        return each
+    held = () if options.unsafe_fixes else (doubt.saying(doubt.message + ALL_THE_SAME),)
+    return replace(each, doubts=(*each.doubts, doubt), failures=(*each.failures, *held))
 
 
 def _is_clipped_before(project: Project, after: Project, finding: Finding) -> bool:
@@ -116,8 +128,7 @@ def _with_handed_on(project: Project, judged: Sequence[Verdict], options: Option
         run = run_of(project, each.pair.before) if written and each.applied and not each.doubts else None
         for place, path in loads_from(project, run, written) if run is not None else ():
             doubt = place.saying(f"loads {path}, which {written[path].path}:{written[path].span.row} writes: {SAME}")
-            held = () if options.unsafe_fixes else (doubt.saying(doubt.message + ALL_THE_SAME),)
-            each = replace(each, doubts=(doubt,), failures=(*each.failures, *held))
+            each = _doubted(each, doubt, options)
             break
         yield each
 
@@ -159,6 +170,7 @@ def _judged(
         overflowing = (item for item in raised if item.code == OVERFLOWS and _is_of(project, pair, item))
         new = run_of(after, pair.after or pair.before)
         doubted = [*misses(project, after, run_of(project, pair.before), new, report.target)]
+        doubted += chosen_besides(project, after, pair, run_of(project, pair.before), new)
         doubted += [*_not_followed(project, after, pair, report.target), *map(_new, overflowing)]
         doubted += off_target(pair.after or pair.before, report.target) if is_left_open(pair, applied) else ()
         doubts = tuple(place for place in doubted if (place.path, place.span.row) not in known)

@@ -25,7 +25,7 @@ from ..reading.recognition import stands_inside
 from ..reading.runs import runs_with
 from ..reading.scopes import FALSE, NULL, TRUE, CodeOrigin, SettingScope, token_of_constant
 from ..reading.source import ValueSource, only_fallbacks, unused_defaults
-from .chosen_besides import chosen_besides
+from .other_fallbacks import read_elsewhere
 from .steps import ChangeStep
 from .widened_options import OTHER_READERS, WIDENED, is_read_otherwise, widened
 
@@ -121,7 +121,7 @@ def edits_at_sources(project: Project, scope: SettingScope, step: ChangeStep) ->
         if token != step.value and not (is_alike and step.key.meaning(token) == step.key.meaning(step.value)):
             try:
                 edits.append(source.respelled(_constant(step, source)))
-                doubt = doubt or chosen_besides(project, source, _constant(step, source))
+                doubt = doubt or read_elsewhere(project, source)
                 if source.word and argument is not None and is_read_otherwise(project, *argument, source):
                     doubt = OTHER_READERS
                 if source.word and step.value == FALSE and FALSE not in map(token_of_constant, source.offered):

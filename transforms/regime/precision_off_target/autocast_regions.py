@@ -17,9 +17,9 @@ from ....codemod.trainers.reading.knobs import Knob
 from ....codemod.trainers.reading.links import sources, unfollowed_argument
 from ....codemod.trainers.reading.region_switches import is_fixed_off
 from ....codemod.trainers.reading.source import ValueSource
-from ....codemod.trainers.writing.chosen_besides import chosen_besides
 from ....codemod.trainers.writing.doubts import OFF_TODAY
 from ....codemod.trainers.writing.moves import Move
+from ....codemod.trainers.writing.other_fallbacks import read_elsewhere
 from ....codemod.trainers.writing.transactions import as_far_as_it_counts
 from ....codemod.trainers.writing.unscaled import UNSCALED, raw_step
 from .branches import is_picked, left_open, picked_moves
@@ -164,7 +164,7 @@ def _knob_moves(
         return
     effect = f"{value!r} is what the project's own code uses for {wanted.name}; {EFFECTS[project.target or '']}"
     unproved = "something else decides as well today" if meant is None else OTHER_USES if twin is not None else ""
-    unproved = unproved or chosen_besides(project, source, value)
+    unproved = unproved or read_elsewhere(project, source)
     yield Move(source.path, source.span, message, effect, (edit,), evidence, unproved)
 
 
@@ -285,7 +285,7 @@ def _switched_off(project: Project, region: TrainingRegion, switches: list[Switc
             except EditRefused as refusal:
                 message, edits = f"{message}: it has to be switched off by hand ({refusal})", ()
             effect = f"switch it off; {EFFECTS['fp32']}"
-            unproved = picked or switch.other_meaning or chosen_besides(project, source, not switch.opens)
+            unproved = picked or switch.other_meaning or read_elsewhere(project, source)
             yield Move(source.path, source.span, message, effect, edits, evidence, unproved)
 
 

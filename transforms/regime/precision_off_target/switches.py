@@ -24,10 +24,11 @@ from ....codemod.trainers.reading.numerals import truths
 from ....codemod.trainers.reading.source import ValueSource
 from ....codemod.trainers.reading.stated_words import is_switch, speaks
 from ....codemod.trainers.reading.word_tests import word_tests
-from ....codemod.trainers.writing.chosen_besides import SHOWING
 
 DEVICES = frozenset(("cuda", "gpu", "cpu", "device", "mps", "xpu"))
 """Words of names that say what a program runs on."""
+SHOWING = ("autocast", "print", "info", "str", "repr", "format", "nullcontext")
+"""Calls whose arguments compute nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
