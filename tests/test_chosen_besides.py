@@ -138,3 +138,64 @@ def test_two_runs_do_not_become_one(tmp_path: Path, name: str) -> None:
 def test_runs_that_differ_in_more_move(tmp_path: Path) -> None:
     lines = f"{LINE.strip()} --out a\npython train.py --precision fp32 --out b\n"
     assert states(tmp_path, {"run.sh": lines}) == {"run.sh": MoveState.THERE}
+
+
+OTHERS = {
+    "what reads the same file": """
+        import yaml
+
+        cfg = yaml.safe_load(open("config.yaml"))
+        rows = 13 if cfg["amp"] else 17
+    """,
+    "what reads what was saved": """
+        import torch
+
+        saved = torch.load("last.pt")
+        rows = 13 if saved["args"]["amp"] else 17
+    """,
+}
+UNLIKE = {
+    "a parser of its own": """
+        import argparse
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--amp", action="store_true")
+        rows = 13 if parser.parse_args().amp else 17
+    """,
+    "what is shown": """
+        import torch
+
+        saved = torch.load("last.pt")
+        print("mixed" if saved["args"]["amp"] else "full")
+    """,
+}
+FIT = """
+    import torch
+    import yaml
+    from torch import nn
+
+    cfg = yaml.safe_load(open("config.yaml"))
+    model = nn.Linear(8, 4).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=cfg["lr"])
+    scaler = torch.amp.GradScaler("cuda", enabled=cfg["amp"])
+    for i in range(2):
+        x = torch.randn(4, 8, device="cuda")
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=cfg["amp"]):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    torch.save({"args": cfg}, "last.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [*((name, MoveState.WITHDRAWN) for name in OTHERS), *((name, MoveState.MOVED) for name in UNLIKE)],
+)
+def test_another_program_may_decide_by_the_setting(tmp_path: Path, name: str, state: MoveState) -> None:
+    code = {"fit.py": textwrap.dedent(FIT), "export.py": textwrap.dedent({**OTHERS, **UNLIKE}[name])}
+    files = {**PINS, **code, "config.yaml": "lr: 0.001\namp: true\n", "run.sh": "python fit.py\n"}
+    _, runs = moved(tmp_path, all_rules(), files, "fp32")
+    assert runs["run.sh"].state is state

@@ -1030,7 +1030,7 @@ BUILDS_A_PATH = """
     accelerator.backward(net(torch.randn(4, 8).to(accelerator.device)).mean())
     optimizer.step()
     print("precision:", args.mixed_precision)
-    torch.save(net.state_dict(), f"runs/{args.mixed_precision}/net.pt")
+    torch.save(net.state_dict(), "net.pt")
 """
 
 

@@ -48,6 +48,7 @@ def move(
         return report
     after = changed(project, report)
     judged = verdicts(project, after, report, known, options)
+    doubts = _doubts(judged)
     held: set[Edit] = set()
     back: dict[RunReport, tuple[Place, ...]] = {}
     frozen: set[str] = set()
@@ -64,13 +65,25 @@ def move(
         report = engine.migrate(project, rules, target, replace(options, decide=_refusing(held, frozen, options)))
         after = changed(project, report)
         judged = verdicts(project, after, report, known, options)
+        doubts = {**_doubts(judged), **doubts}
     rows = [(each, with_still(project, after, each, row_of(each, target, back, options), target)) for each in judged]
-    doubts = {edit: each.doubts[0] for each in judged if each.doubts for fix in each.applied for edit in fix.edits}
     applied = tuple((finding, _doubted(fix, doubts)) for finding, fix in report.applied)
+    found, left = (tuple(_with_doubts(each, doubts) for each in some) for some in (report.findings, report.remaining))
     listed = tuple(only_own(project, row) for each, row in rows if is_listed(each, row))
     unused = (of_no_run(row, each.pair, target) for each, row in rows if not listed)
     listed = listed or tuple(row for row in unused if row.still)
-    return replace(report, applied=applied, moves=listed)
+    return replace(report, findings=found, remaining=left, applied=applied, moves=listed)
+
+
+def _doubts(judged: Iterable[Verdict]) -> dict[Edit, Place]:
+    """Why the edits of a run need leave, by the edits."""
+    return {edit: each.doubts[0] for each in judged if each.doubts for fix in each.applied for edit in fix.edits}
+
+
+def _with_doubts(finding: Finding, doubts: Mapping[Edit, Place]) -> Finding:
+    if finding.code != MOVE or doubts.keys().isdisjoint(edit for fix in finding.fixes for edit in fix.edits):
+        return finding
+    return replace(finding, fixes=tuple(_doubted(fix, doubts) for fix in finding.fixes))
 
 
 def _doubted(fix: Fix, doubts: Mapping[Edit, Place]) -> Fix:

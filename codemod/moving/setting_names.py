@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ..python.functions import called_function
 from ..python.names import ModuleNames, last_name, string_of
 from ..source.project import Project
 from ..torch.dtypes import Constant
+from ..trainers.reading.links import joined_sources
 
 SAME = ("lower", "upper", "strip", "str", "bool", "int", "get", "getattr", "getenv")
 """Calls whose value is that of what they are given."""
+AS_TEXT = ("dumps", "join", "str", "hash", "md5", "sha1", "sha256", "hexdigest")
+"""Calls that make one text, or number, of many settings."""
 MAX_ROUNDS = 4
 """How often a setting may be given another name."""
 WORD = re.compile(r"[\w-]+")
@@ -26,10 +29,19 @@ def plain_name(key: str) -> str:
 class SettingNames:
     """The names under which the code of a run reads settings."""
 
-    def __init__(self, project: Project, modules: Collection[ModuleNames], moved: Mapping[str, Constant]) -> None:
+    def __init__(
+        self,
+        project: Project,
+        modules: Collection[ModuleNames],
+        moved: Mapping[str, Constant],
+        *,
+        are_options: bool = False,
+    ) -> None:
         self.project = project
         self.moved = moved
         self.names = {*moved}
+        self.are_options = are_options
+        """Whether an object with all options holds them: ``vars(args)``."""
         self.local: set[tuple[str, str]] = set()
         """Variables and parameters, each with its file."""
         for call in (call for module in modules for call in module.calls_by_name.get("add_argument", ())):
@@ -44,7 +56,7 @@ class SettingNames:
                 break
 
     def _follow(self, module: ModuleNames) -> None:
-        for target, value in _assigned(module):
+        for target, value in assigned((*module.of_type(ast.Assign), *module.of_type(ast.AnnAssign))):
             if self.read(module, value, passing=True):
                 if isinstance(target, ast.Name):
                     self.local.add((module.path, target.id))
@@ -53,21 +65,25 @@ class SettingNames:
         for call in module.calls:
             given = [*call.args, *(item.value for item in call.keywords)]
             if any(self.read(module, value, passing=True) for value in given):
-                target = called_function(self.project, module, call)
-                for name, value in target.arguments(call).items() if target is not None else ():
-                    if target is not None and self.read(module, value, passing=True):
-                        self.local.add((target.module.path, name))
+                called = called_function(self.project, module, call)
+                for name, value in called.arguments(call).items() if called is not None else ():
+                    if called is not None and self.read(module, value, passing=True):
+                        self.local.add((called.module.path, name))
 
     def read(self, module: ModuleNames, node: ast.AST, passing: bool = False) -> bool:
         """Whether an expression reads one of them; when ``passing``, whether it is one, or is picked by one."""
-        return any(self._is_read(module, item) for item in (_parts(node) if passing else ast.walk(node)))
+        return any(self.is_read(module, item) for item in (_parts(node) if passing else ast.walk(node)))
 
-    def _is_read(self, module: ModuleNames, node: ast.AST) -> bool:
+    def is_read(self, module: ModuleNames, node: ast.AST) -> bool:
+        """Whether a node reads one of them by itself."""
         if isinstance(node, ast.Name):
             is_known = node.id in self.names or (module.path, node.id) in self.local
             return is_known and isinstance(node.ctx, ast.Load)
         if isinstance(node, ast.Attribute):
-            return node.attr in self.names and node.attr != "dtype"
+            is_of_tensor = node.attr == "dtype" and not joined_sources(self.project, module, node)
+            return node.attr in self.names and not is_of_tensor
+        if isinstance(node, ast.Call) and last_name(node.func) in AS_TEXT and self.are_options:
+            return any(_is_whole(part) for part in ast.walk(node))
         return (key_read(node) or "") in self.names
 
     def value_of(self, node: ast.AST) -> Constant:
@@ -76,25 +92,34 @@ class SettingNames:
         return self.moved.get(name or "")
 
 
+def _is_whole(node: ast.AST) -> bool:
+    """``vars(args)``, ``asdict(config)``, ``args.__dict__``: all settings at once."""
+    is_called = isinstance(node, ast.Call) and last_name(node.func) in ("vars", "asdict")
+    return is_called or (isinstance(node, ast.Attribute) and node.attr == "__dict__")
+
+
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
     """The parts of an expression that give it its value: no argument of another call, no text."""
-    if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Call) and last_name(node.func) not in SAME):
+    if isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Call) and last_name(node.func) not in (*SAME, *AS_TEXT)
+    ):
         return
     yield node
     for child in ast.iter_child_nodes(node):
         yield from _parts(child)
 
 
-def _assigned(module: ModuleNames) -> Iterator[tuple[ast.expr, ast.expr]]:
-    for statement in module.of_type(ast.Assign):
-        for target in statement.targets:
-            if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
-                yield from zip(target.elts, statement.value.elts, strict=False)
-            else:
-                yield target, statement.value
-    for annotated in module.of_type(ast.AnnAssign):
-        if annotated.value is not None:
-            yield annotated.target, annotated.value
+def assigned(statements: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The targets of assignments, each with its value."""
+    for statement in statements:
+        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            yield statement.target, statement.value
+        elif isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+                    yield from zip(target.elts, statement.value.elts, strict=False)
+                else:
+                    yield target, statement.value
 
 
 def key_read(node: ast.AST) -> str | None:

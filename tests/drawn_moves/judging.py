@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,8 +16,6 @@ from .making import Program
 from .running import Server, launched
 
 TARGETS = ("fp32", "fp16-mixed", "bf16-mixed", "bf16-true")
-WORDS = re.compile(r"-\w+")
-"""What a file is called after that is named for the precision."""
 USED = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 HALVES = {"torch.bfloat16": "bf16", "torch.float16": "fp16"}
 
@@ -85,7 +82,7 @@ def _compared(found: Judged, line: str, old: Mapping[str, Any], new: Mapping[str
         wrong += [f"{line}: {each}" for each in _process(found, line, was, now)]
     if len(old["seen"]) != len(new["seen"]):
         wrong.append(f"{line}: {len(old['seen'])} programs became {len(new['seen'])}")
-    if [WORDS.sub("", each) for each in old["made"]] != [WORDS.sub("", each) for each in new["made"]]:
+    if old["made"] != new["made"]:
         wrong.append(f"{line}: files {old['made']} became {new['made']}")
     kept = [[row for row in each["out"].splitlines() if row.startswith("keep")] for each in (old, new)]
     if kept[0] != kept[1]:

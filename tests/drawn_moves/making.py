@@ -86,13 +86,22 @@ def _extras(draw: Draw, source: Source, has_cast: bool) -> Mapping[str, str]:
     found = {"device": '"cuda"', "batch": "4", "lr": "1e-3", "eps": "1e-8"}
     kind = draw.one("extra", *["none"] * 9, "device", "batch", "lr", "eps", "eps")
     other = {"device": '"cpu:0"', "batch": "2", "lr": "5e-4", "eps": "1e-6"}
-    if kind != "none":
+    found["branch"] = ""
+    how = draw.one("extra as", "choice", "branch", "table", "sum") if kind != "none" else "choice"
+    if kind != "none" and how == "branch":
+        found["branch"] = f"if not ({on}):\n    {kind} = {other[kind]}"
+    elif kind != "none" and how == "table":
+        found[kind] = f"{{True: {found[kind]}, False: {other[kind]}}}[bool({on})]"
+    elif kind == "batch" and how == "sum":
+        found[kind] = f"2 + 2 * int({on})"
+    elif kind != "none":
         found[kind] = f"{found[kind]} if {on} else {other[kind]}"
     logs = {
         "no": "",
         "plain": f'print("precision", {source.shown})',
         "text": f'print("mixed precision" if {on} else "full precision")',
         "name": f'name = "run-" + str({source.shown})\nprint(name)',
+        "folder": f'os.makedirs(os.path.join("logs", str({source.shown})), exist_ok=True)',
     }
     found["log"] = logs[draw.one("log", *logs)]
     saves = {
@@ -130,7 +139,7 @@ def _laid_out(
         structure = "plain"
     before = (
         f"torch.manual_seed(0)\ndevice = {extras['device']}\nbatch, lr, eps = {extras['batch']}, {extras['lr']}, "
-        f"{extras['eps']}\nprint('keep', str(device)[:3], batch, lr, eps)\n{extras['log']}\n"
+        f"{extras['eps']}\n{extras['branch']}\nprint('keep', str(device)[:3], batch, lr, eps)\n{extras['log']}\n"
         f"model = Net().to(device)\n{act.cast}\n"
     )
     if structure == "frozen":

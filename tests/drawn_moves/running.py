@@ -110,6 +110,10 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def _is_made(path: Path) -> bool:
+    return path.is_file() or not any(path.iterdir())
+
+
 def launched(server: Server, files: Mapping[str, str], line: str) -> dict[str, Any]:
     """What a launch line does in a project of its own: status, output, files, and what each process computed in."""
     top = Path(tempfile.mkdtemp()).resolve()
@@ -128,7 +132,7 @@ def launched(server: Server, files: Mapping[str, str], line: str) -> dict[str, A
             ["bash", "-ec", line], cwd=top / "project", env=environment, capture_output=True, text=True, timeout=LONGEST
         )
         seen = [json.loads(each.read_text("utf-8")) for each in sorted((top / "seen").glob("*.json"))]
-        made = {str(each.relative_to(top / "project")) for each in (top / "project").rglob("*") if each.is_file()}
+        made = {str(each.relative_to(top / "project")) for each in (top / "project").rglob("*") if _is_made(each)}
         made -= {name for name in made if "__pycache__" in name or name in files}
         return {"status": ran.returncode, "out": ran.stdout + ran.stderr, "made": sorted(made), "seen": seen}
     except subprocess.TimeoutExpired:
