@@ -1140,3 +1140,31 @@ Loop().run(net, torch.optim.SGD(net.parameters(), 0.1))
 def test_a_region_that_the_code_itself_leaves_out_decides_nothing(value: str, regime: str, tmp_path: Path) -> None:
     ledger = read(tmp_path, {"train.py": CASTED.replace("VALUE", value)})
     assert [run.regime for run in (*ledger.runs, *ledger.elsewhere)] == [regime]
+
+
+GIVEN_WORD = """
+import argparse
+
+import torch
+from torch import nn
+
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+parser = argparse.ArgumentParser()
+parser.add_argument("--precision", default="DEFAULT")
+args = parser.parse_args()
+model = nn.Linear(8, 4).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+scaler = torch.amp.GradScaler("cuda", enabled=args.precision == "fp16")
+with torch.autocast("cuda", dtype=DTYPES[args.precision], enabled=args.precision != "fp32"):
+    loss = model(torch.randn(4, 8, device="cuda")).mean()
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+"""
+
+
+@pytest.mark.parametrize("default", ["fp32", "fp16"])
+@pytest.mark.parametrize(("word", "regime"), [("fp32", "fp32"), ("fp16", "fp16-mixed"), ("bf16", "bf16-mixed")])
+def test_a_word_of_a_line_counts_over_the_default(default: str, word: str, regime: str, tmp_path: Path) -> None:
+    files = {"train.py": GIVEN_WORD.replace("DEFAULT", default), "run.sh": f"python train.py --precision {word}\n"}
+    assert {run.regime for run in read(tmp_path, files).runs} == {regime}

@@ -38,8 +38,8 @@ def chosen_besides(
 ) -> Iterator[Place]:
     """The places that decide something else by what has moved."""
     was, now, paths = _moved(pair)
-    told = [entry.declaration for entry in pair.before.entries]
-    are_options = any(item.key.startswith("--") or item.role in OPTIONS for item in told)
+    told = (entry.declaration for entry in pair.before.entries)
+    are_options = any(item.key.startswith("--") or item.role in OPTIONS for item in told if plain_name(item.key) in was)
     found = _Uses(after, new, now, are_options).found() if now and new is not None and new.modules else {}
     known = _Uses(project, old, was, are_options).found() if found and old is not None else {}
     for said, (place, value) in found.items():

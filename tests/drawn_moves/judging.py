@@ -65,11 +65,25 @@ def judged(server: Server, program: Program, target: str, before: dict[str, Any]
     files, moves = migrated(program.files, target)
     found = Judged(program, target, files, moves)
     if not found.is_changed:
+        found.wrong += _said_there(server, found, before)
         return found
     for line in dict.fromkeys([*program.given, *program.typed]):
         before[line] = before.get(line) or launched(server, program.files, line)
         found.wrong += _compared(found, line, before[line], launched(server, files, line))
     return found
+
+
+def _said_there(server: Server, found: Judged, before: dict[str, Any]) -> list[str]:
+    """What is said to be at the target, and is not."""
+    told = [each["state"] for each in found.moves if each["state"] not in ("apart", "loose")]
+    wrong = []
+    for line in found.program.given if told and set(told) == {"there"} else ():
+        before[line] = before.get(line) or launched(server, found.files, line)
+        computed = [regime_of(each) for each in before[line]["seen"] if each["steps"] and not before[line]["status"]]
+        wrong += [
+            f"{line}: is said to be there, and is {each}" for each in computed if not each.startswith(found.target)
+        ]
+    return wrong
 
 
 def _compared(found: Judged, line: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

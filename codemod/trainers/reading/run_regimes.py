@@ -17,7 +17,7 @@ from .left_open import ELSEWHERE
 from .loaded_files import serves_inference
 from .programs_started import is_program, uses_step_of
 from .run_members import Run
-from .run_settings import OF_WEIGHTS, files_that_switch_on, off_by, regime_of_settings
+from .run_settings import OF_WEIGHTS, files_that_switch_on, name_of, off_by, regime_of_settings
 from .scopes import SettingScope, TextOrigin
 from .stated_casts import ASIDE, PARTS
 
@@ -114,16 +114,11 @@ def _is_open_word(off: Sequence[Declaration], items: Sequence[Declaration]) -> b
     return bool(off) and len(words) == len(off) and any(item.feeds and item.value.startswith("$") for item in items)
 
 
-def _name(item: Declaration) -> str:
-    """The name of an option, or of an entry, without the sections that it stands in."""
-    return item.key.lstrip("-").replace("-", "_").rpartition(".")[2]
-
-
 def _is_by_command(items: Sequence[Declaration]) -> bool:
     """Whether parsers of several commands give one option other defaults, and nothing is given for it."""
-    given = {_name(item) for item in items if item.feeds and item.role != "option"}
+    given = {name_of(item) for item in items if item.feeds and item.role != "option"}
     defaults: dict[tuple[str, str], set[str]] = {}
-    for item in (item for item in items if item.feeds.endswith(OF_COMMAND) and _name(item) not in given):
+    for item in (item for item in items if item.feeds.endswith(OF_COMMAND) and name_of(item) not in given):
         defaults.setdefault((item.path, item.key), set()).add(item.value.strip("'\""))
     return any(len(values) > 1 for values in defaults.values())
 
@@ -134,7 +129,7 @@ def _is_left_out(item: Declaration, items: Sequence[Declaration]) -> bool:
     if item.role != "weights" or kind != "if" or not test.replace(".", "").isidentifier():
         return False
     name = test.rpartition(".")[2]
-    told = [each for each in items if _name(each) == name]
+    told = [each for each in items if name_of(each) == name]
     return any(each.role == "option" for each in told) and all(each.value.lower() in OFF for each in told)
 
 
