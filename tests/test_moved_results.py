@@ -88,6 +88,38 @@ LOOP = """
                 LOOPED
 """
 AS_ARRAY = "def to_numpy(x):\n        return x.detach().cpu().numpy()"
+METER = """class Meter:
+        def __init__(self):
+            self.seen = {}
+
+        def update(self, **given):
+            for key, value in given.items():
+                if isinstance(value, torch.Tensor):
+                    value = value.item()
+                ASSERTED
+                self.seen.setdefault(key, []).append(value)
+
+        def mean(self):
+            return {key: np.mean(np.array(values)) for key, values in self.seen.items()}
+
+
+    meter = Meter()
+"""
+COUNTED = """class Scored:
+        def counted(self, out):
+            return out.argmax(-1).eq(0).sum().item()
+
+        def shown(self, out):
+            print(np.array([self.counted(out)]))
+
+
+    class Other(BASE):
+        def counted(self, out):
+            return out.detach().cpu()
+
+
+    scored = MADE()
+"""
 CALLS = "def call(fn, batch):\n        return np.asarray(fn(*batch))"
 
 
@@ -112,6 +144,42 @@ ARRAYS = {
     "of an attribute": filled(METHOD, owner="Base", read="return self.out.cpu().numpy()"),
     "in a class below": filled(METHOD, owner="Base", read="pass")
     + "\n    def main(trainer, data):\n        print(trainer.step(*data).cpu().numpy())\n",
+    "of what a comparison was made of": filled(
+        STEP, return_="return out", helper="", read="hits = got > 0; print(np.asarray(got.cpu()), hits)"
+    ),
+    "of a comparison on one branch only": filled(
+        STEP,
+        return_="return out",
+        helper="",
+        read="if len(data) > 1:\n                got = got > 0\n            print(np.asarray(got.cpu()))",
+    ),
+    "of what a function stores in its argument": filled(
+        STEP,
+        return_="return out",
+        helper="def keep(x, into):\n        into[0] = x\n        return into",
+        read="seen = keep(got, {}); print(np.asarray(seen[0].cpu()))",
+    ),
+    "of what a function stores in a variable of its caller": filled(
+        STEP,
+        return_="return out",
+        helper="def keep(x, into):\n        into.append(x)",
+        read="seen = []; keep(got, seen); print(np.asarray(seen[0].cpu()))",
+    ),
+    "of what the method of a class below gives": filled(
+        STEP,
+        return_="return out",
+        helper=COUNTED.replace("BASE", "Scored").replace("MADE", "Other"),
+        read="scored.shown(got)",
+    ),
+    "of what a wrapped function gives": filled(
+        STEP,
+        return_="return out",
+        helper="from somewhere_else import wrapped\n\n    @wrapped\n    def count(x):\n        return x.sum().item()",
+        read="print(np.array([count(got)]))",
+    ),
+    "of what a meter holds": filled(
+        STEP, return_="return out", helper=METER.replace("ASSERTED", "pass"), read="meter.update(out=(got,))"
+    ),
     "in a class above": filled(LOOP + METHOD, looped="print(self.step(x, y).cpu().numpy())", owner="Loop", read="pass"),
 }
 NO_ARRAYS = {
@@ -126,6 +194,28 @@ NO_ARRAYS = {
     "an input": filled(STEP, return_="return out", helper=AS_ARRAY, read="print(to_numpy(x), x.cpu().numpy())"),
     "another function": filled(
         STEP, return_="return out", helper="def other(x):\n        return x", read="print(other(y).cpu().numpy())"
+    ),
+    "a comparison": filled(STEP, return_="return out", helper="", read="got = got > 0; print(np.asarray(got.cpu()))"),
+    "the keys of a dictionary": filled(
+        STEP, return_="return {0: out}", helper="", read="print(np.unique(list(got.keys())))"
+    ),
+    "a number that a function makes of it": filled(
+        STEP,
+        return_="return out",
+        helper="def count(x, into):\n        into = x.argmax(-1)\n        return into.sum().item()",
+        read="print(np.array([count(got, x)]))",
+    ),
+    "a number that a method makes of it": filled(
+        STEP,
+        return_="return out",
+        helper=COUNTED.replace("BASE", "Base").replace("MADE", "Scored"),
+        read="scored.shown(got)",
+    ),
+    "a number that a meter makes of it": filled(
+        STEP,
+        return_="return loss",
+        helper=METER.replace("ASSERTED", "assert isinstance(value, (float, int))"),
+        read="meter.update(loss=got); print(meter.mean())",
     ),
     "labels": filled(STEP, return_="return out.argmax(-1)", helper="", read="print(got.cpu().numpy())"),
 }

@@ -1,4 +1,4 @@
-"""What is known of a callable whose code is not followed: whether it is Python's own, wrapped, or only holds values."""
+"""What is known of a callable: whether it is Python's own, wrapped, only holds values, or has all its code in sight."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import ast
 import sys
 
 from ....codemod.python.bound import BUILTINS
-from ....codemod.python.functions import FunctionTarget
-from ....codemod.python.names import ModuleNames
+from ....codemod.python.functions import FunctionTarget, called_function
+from ....codemod.python.names import ModuleNames, modules_with
 from ....codemod.python.scopes import last_name
+from ....codemod.source.project import Project
 
 OF_PYTHON = (*sys.stdlib_module_names, "tqdm")
 """Packages whose functions of these names do what Python's do."""
@@ -35,3 +36,24 @@ def has_methods(owner: ast.AST) -> bool:
     """Whether a class may do anything with what it is given: it has functions, and is no module of layers."""
     is_module = any("Module" in ast.unparse(base) for base in getattr(owner, "bases", ()))
     return not is_module and any(isinstance(item, ast.FunctionDef) for item in getattr(owner, "body", ()))
+
+
+def returns_in_sight(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """Whether a call runs one function of the project for certain, so that its ``return`` says what it gives.
+
+    Not a class, whose object holds what it is passed, and no method of which a class below may have its own.
+    """
+    name = call.func.id if isinstance(call.func, ast.Name) else ""
+    target = called_function(project, module, call)
+    if target is None or target.node.name == "__init__" or is_replaced(target):
+        return False
+    owner = target.scope.enclosing_class
+    is_one = not name or len(module.scope_of(call).lookup(name)) == 1
+    return is_one and (owner is None or not project.memo(_has_heirs, (target.module, owner.node)))
+
+
+def _has_heirs(project: Project, asked: tuple[ModuleNames, ast.ClassDef]) -> bool:
+    module, owner = asked
+    others = (module, *modules_with(project, (owner.name,)))
+    bases = ((item, base) for item in others for heir in item.of_type(ast.ClassDef) for base in heir.bases)
+    return any((item.qualified(base) or last_name(base)).rpartition(".")[2] == owner.name for item, base in bases)

@@ -12,7 +12,7 @@ from .readers_of_results import chain
 
 LOSING = frozenset({
     "item", "tolist", "float", "double", "int", "long", "bool", "argmax", "argmin", "argsort", "size", "dim", "numel",
-    "backward", "len", "str", "isinstance", "numpy", "no_grad", "autocast", "range", "print", "type",
+    "backward", "len", "str", "isinstance", "numpy", "no_grad", "autocast", "range", "print", "type", "keys",
 })  # fmt: skip
 """Calls whose result is no floating tensor of a dtype that somebody chose before."""
 LOST = frozenset({"shape", "dtype", "device", "ndim", "requires_grad"})
@@ -35,19 +35,33 @@ def loses(node: ast.AST) -> bool:
 
 
 def is_narrowed(module: ModuleNames, node: ast.AST) -> bool:
-    """Behind ``if isinstance(v, torch.Tensor): v = v.item()``, or an assertion that it is a number."""
+    """Behind ``if isinstance(v, torch.Tensor): v = v.item()``, or where it is a number for certain."""
+    if is_made_a_number(module, node):
+        return True
+    for statement in _before(module, node) if isinstance(node, ast.Name) else ():
+        if isinstance(statement, ast.If) and _is_tensor(statement.test, node.id) and not statement.orelse:
+            return _ends_as_number(statement.body, node.id)
+        if _is_given(statement, node.id):
+            return False
+    return False
+
+
+def is_made_a_number(module: ModuleNames, node: ast.AST) -> bool:
+    """Behind an assertion that it is a number, or ``v = v > 0.5``: it is no list of tensors either."""
     if not isinstance(node, ast.Name):
         return False
     if _is_size(module, node):
         return True
     for statement in _before(module, node):
-        if isinstance(statement, ast.If) and _is_tensor(statement.test, node.id) and not statement.orelse:
-            return _ends_as_number(statement.body, node.id)
         if isinstance(statement, ast.Assert) and _is_number(statement.test, node.id):
             return True
-        if any(isinstance(item, ast.Name) and item.id == node.id and _stores(item) for item in ast.walk(statement)):
-            return False
+        if _is_given(statement, node.id):
+            return _ends_as_number([statement], node.id)
     return False
+
+
+def _is_given(statement: ast.stmt, name: str) -> bool:
+    return any(isinstance(item, ast.Name) and item.id == name and _stores(item) for item in ast.walk(statement))
 
 
 def _is_size(module: ModuleNames, node: ast.Name) -> bool:

@@ -22,7 +22,8 @@ from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.scaler_edits.needs_of_disabling import SHARDED
 from ....codemod.torch.tables.kernels import FLOAT16_ALONE
 from .inner_code import Inner, inner_code, loads_of
-from .narrowed import call_name, is_narrowed, loses
+from .known_callables import returns_in_sight
+from .narrowed import call_name, is_made_a_number, is_narrowed, loses
 from .readers_of_results import called, chain, is_handed_out, is_step, readers_of
 from .stored_names import COMPREHENSIONS, TAKING, contents_of, given_by, without_numbers
 
@@ -32,7 +33,7 @@ ARRAY_PACKAGES = ("matplotlib.", "sklearn.", "scipy.", "pandas.", "seaborn.", "P
 """Libraries whose functions make arrays of the tensors that they are passed."""
 KEEPING = frozenset({
     "to", "cuda", "cpu", "detach", "clone", "contiguous", "view", "reshape", "permute", "transpose", "squeeze",
-    "unsqueeze", "flatten", "expand", "repeat", "get", "items", "values", "keys", "pop", "zip", "enumerate", "dict",
+    "unsqueeze", "flatten", "expand", "repeat", "get", "items", "values", "pop", "zip", "enumerate", "dict",
     "list", "tuple", "next", "iter", "getattr",
 })  # fmt: skip
 """Calls that compute nothing: what they give has the dtype of what they are given."""
@@ -123,6 +124,7 @@ class _Spread:
 
     def __init__(self, project: Project, block: StatementBlock, inner: Inner | None = None) -> None:
         self._project, self._inner = project, inner
+        self._outside = project if inner is None else None  # what is stored in an argument is looked at outside only
         self._packages = ARRAY_PACKAGES if inner is None else (*ARRAY_PACKAGES, "numpy.")
         self._limit = MAX_FUNCTIONS if inner is None else MAX_INNER
         self.held: dict[tuple[ModuleNames, ast.AST], set[str]] = {}
@@ -152,7 +154,7 @@ class _Spread:
         contents = contents_of(self._project, module, function)
         for _ in range(PASSES):
             seen = [item for item in contents.takings if not item.mentioned.isdisjoint(names)]
-            names |= {name for item in seen if _carries(item.value, names) for name in item.given}
+            names |= {name for item in seen if self._carries(module, item.value, names) for name in item.given}
         for call, mentioned in contents.calls:
             if mentioned is None or call in self._entered or not mentioned.isdisjoint(names):
                 self._read_call(module, call, names)
@@ -163,9 +165,15 @@ class _Spread:
         elif isinstance(function, FunctionNode):
             self._follow_results(module, function, contents.nodes, names)
 
+    def _carries(self, module: ModuleNames, node: ast.AST, names: set[str]) -> bool:
+        return _carries(self._outside, module, node, names)
+
     def _read_call(self, module: ModuleNames, call: ast.Call, names: set[str]) -> None:
-        seen = names_at(module, call, names)
-        given = [item for item in _passed(call) if _carries(item, seen) or (call in self._entered and _computes(item))]
+        seen = names_at(self._outside, module, call, names)
+        is_entered = call in self._entered
+        given = [
+            item for item in _passed(call) if self._carries(module, item, seen) or (is_entered and _computes(item))
+        ]
         given = [item for item in given if not is_narrowed(module, item)]
         if not given:
             return
@@ -192,7 +200,7 @@ class _Spread:
             return
         results = [node.value for node in nodes if isinstance(node, ast.Return | ast.Yield) and node.value is not None]
         inside = (item for item in results if item in self._entered)
-        if any(_carries(item, names) for item in results) or any(_computes(item) for item in inside):
+        if any(self._carries(module, item, names) for item in results) or any(_computes(item) for item in inside):
             self._returning.add(function)
             readers = list(readers_of(self._project, module, function))
             for other, reader, name in readers:
@@ -248,30 +256,37 @@ def _computed(project: Project, module: ModuleNames, statement: ast.stmt) -> Ite
             yield from given_by(without_numbers(project, module, node))
 
 
-def _carries(node: ast.AST, names: set[str]) -> bool:
-    """Whether what an expression gives may be a floating tensor, or hold one, of what ``names`` hold."""
+def _carries(project: Project | None, module: ModuleNames, node: ast.AST, names: set[str]) -> bool:
+    """Whether what an expression gives may be a floating tensor, or hold one, of what ``names`` hold.
+
+    Without a project what a call gives may hold all that it is passed, whichever function is called.
+    """
     if loses(node):
         return False
     if isinstance(node, COMPREHENSIONS):
-        inner = names_inside(node, names)
+        inner = names_inside(project, module, node, names)
         given = (node.value, node.key) if isinstance(node, ast.DictComp) else (node.elt,)
-        return any(_carries(item, inner) for item in given)
-    return is_result(node, names) or any(_carries(child, names) for child in ast.iter_child_nodes(node))
+        return any(_carries(project, module, item, inner) for item in given)
+    if is_result(node, names) and not is_made_a_number(module, node):
+        return True
+    if project is not None and isinstance(node, ast.Call) and returns_in_sight(project, module, node):
+        return _carries(project, module, node.func, names)  # what it returns of its arguments has a name: ``step()``
+    return any(_carries(project, module, child, names) for child in ast.iter_child_nodes(node))
 
 
-def names_inside(node: ast.AST, names: set[str]) -> set[str]:
+def names_inside(project: Project | None, module: ModuleNames, node: ast.AST, names: set[str]) -> set[str]:
     """What names hold results inside a comprehension: its own variables do where it goes over results."""
     for part in getattr(node, "generators", ()):
         own = {chain(item) for item in ast.walk(part.target) if isinstance(item, ast.Name)}
-        names = names | set(given_by(part)) if _carries(part.iter, names) else names - own
+        names = names | set(given_by(part)) if _carries(project, module, part.iter, names) else names - own
     return names
 
 
-def names_at(module: ModuleNames, node: ast.AST, names: set[str]) -> set[str]:
+def names_at(project: Project | None, module: ModuleNames, node: ast.AST, names: set[str]) -> set[str]:
     """What names hold results at an expression, which may stand in comprehensions."""
     around = [item for item in module.ancestors(node) if isinstance(item, COMPREHENSIONS)]
     for item in reversed(around):
-        names = names_inside(item, names)
+        names = names_inside(project, module, item, names)
     return names
 
 

@@ -20,7 +20,7 @@ from ....codemod.torch.dtypes import HALVES, TORCH_DTYPES
 from ....codemod.torch.tables.operations import operation
 from .demanded_halves import counts_far
 from .differentiated import is_differentiated
-from .known_callables import has_methods, is_of_python, is_replaced
+from .known_callables import has_methods, is_of_python, is_replaced, returns_in_sight
 from .narrowed import LOSING, LOST, is_narrowed
 from .region_results import KEEPING, Behind, StatementBlock, is_conversion, is_result, names_at
 from .stored_names import COLLECTING
@@ -91,7 +91,7 @@ class _Uses:
     def _is_held(self, module: ModuleNames, node: ast.AST, names: set[str]) -> bool:
         if not is_result(node, names) or is_narrowed(module, node):
             return False
-        return is_result(node, names_at(module, node, names))
+        return is_result(node, names_at(self._project, module, node, names))
 
     def _computes_here(self, module: ModuleNames, node: ast.AST) -> bool:
         """Whether a call of the block computes with a model: its result may have no name."""
@@ -191,7 +191,9 @@ class _Uses:
             is_followed = (
                 any(node is value for _, value in target.passed(call)) and (target.module, target.node) in self._held
             )
-            return call if is_followed and not is_replaced(target) else node
+            if not is_followed or is_replaced(target):
+                return node
+            return None if returns_in_sight(self._project, module, call) else call
         return self._taken_by_unknown(module, call, node, name, qualified)
 
     def _taken_by_unknown(
