@@ -77,7 +77,7 @@ def _in_models(project: Project, module: ModuleNames) -> Place | None:
     used = reached(project, held) if held else None
     for name, binding in foreign.items() if used is not None else ():
         for load in module.name_loads.get(name, ()):
-            aside = _is_annotation(module, load) or _only_prints(module, load)
+            aside = _is_annotation(module, load) or _only_prints(module, load) or _is_asked(module, load)
             if not aside and used is not None and used.holds(module, load):
                 return module.place(load, f"{binding.qualified} is not known to compute in every dtype")
     return None
@@ -122,6 +122,17 @@ def _only_prints(module: ModuleNames, node: ast.expr) -> bool:
         return False
     given = [*call.args, *(item.value for item in call.keywords)]
     return all(isinstance(item, ast.JoinedStr | ast.Constant) for item in given)
+
+
+def _is_asked(module: ModuleNames, node: ast.AST) -> bool:
+    """``isinstance(image, accimage.Image)``, or whether there is such a package at all."""
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.Compare):
+            return isinstance(parent.ops[0], ast.Is | ast.IsNot)
+        if not isinstance(parent, ast.Attribute | ast.Tuple):
+            called = parent.func if isinstance(parent, ast.Call) else None
+            return isinstance(called, ast.Name) and called.id in ("isinstance", "issubclass")
+    return False
 
 
 def _is_annotation(module: ModuleNames, node: ast.AST) -> bool:
