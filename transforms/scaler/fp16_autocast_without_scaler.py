@@ -18,8 +18,10 @@ not start anew) a `torch.amp.GradScaler("cuda")` is made before the outermost lo
 through the scaler, and gradients are unscaled before a clip. Small gradients survive then, so training changes; steps
 with inf or NaN gradients are skipped. Everything else is reported; `dtype=torch.bfloat16` is the other way out.
 Where float16 was asked for (`--to fp16-mixed`) it is `scaler` [safe], as far as the region is open whenever the step is
-made. Then it is also written in code that runs once, and [unsafe] above a function that runs once an epoch, beside an
-optimizer of the project's own, or where a function of the project reads gradients before the step.
+made. Then it is also written in code that runs once, and above a function of a program that runs once an epoch
+[unsafe where a file of the program chooses devices (`CUDA_VISIBLE_DEVICES`) or starts processes, or anyone may call the
+function]. It is [unsafe] beside an optimizer of the project's own or FSDP, or where a function of the project reads
+gradients before the step.
 
 Weights in float16 (`model.half()`) that an optimizer steps without loss scaling lose the same gradients; a GradScaler
 does not go with them (scaler-with-16-bit-parameters): keep the weights in float32 and compute under autocast. A scaler

@@ -7,6 +7,7 @@ import ast
 from ...model import Fix
 from ...proof.needs import Known
 from ...proof.proving import proved
+from ...purpose.imports import connected_modules, reached_from
 from ...python.arguments import receiver_of
 from ...python.bindings import values_at
 from ...python.bound import is_bound_at
@@ -19,11 +20,15 @@ from ...source.project import Project
 from ..clipping import clips_of
 from ..imported import torch_for
 from ..unscaled_steps import LossStep
+from .needs_of_disabling import sharded_at
 
 AMP_SINCE = "2.3"
 """The release of PyTorch that has ``torch.amp.GradScaler``."""
 NAME = "scaler"
 DEVICE = '"cuda"'
+EARLIER = ("CUDA_VISIBLE_DEVICES", "multiprocessing", "fork")
+"""Words of code that has to run before the first question for CUDA."""
+MAX_MODULES = 60
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -60,12 +65,15 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
     wanted = Known(asked, "steps are scaled and skipped from now on")
     reader = _reader_between(project, step)
     plain = Known(reader is None, f"{reader} reads gradients before the step, which are scaled then")
-    lasting = Known(loop is not None, "the scaler is made with the module, for all that trains there")
+    lasts = loop is not None or _is_made_at_the_start(project, step)
+    lasting = Known(lasts, "the scaler is made with the module, for all that trains there")
     made = [item.func for item in values_at(module, receiver) if isinstance(item, ast.Call)]
     known = not any(class_of(project, module, item) is not None for item in made)
     test = _opens_only_with(step) if condition is None else None
     always = Known(test is None, f"{test} decides whether the region is open, and steps in float32 would be scaled too")
-    needs = (wanted, plain, lasting, always, Known(known, "the optimizer is the project's own"))
+    where = sharded_at(project, (module, *connected_modules(project, module)))
+    whole = Known(not where, f"FSDP ({where}) shards a model, whose steps a scaler of its own has to skip together")
+    needs = (wanted, plain, lasting, always, whole, Known(known, "the optimizer is the project's own"))
     return proved(project, "scaler", message, edits, *needs)
 
 
@@ -111,6 +119,19 @@ def _definition_of(step: LossStep) -> ast.stmt | None:
     """The definition at the top of the file that the step stands in, of a function that runs again and again."""
     above = [step.backward, *step.module.ancestors(step.backward)]
     return next((item for item in above if isinstance(item, DEFINITIONS) and item in step.module.tree.body), None)
+
+
+def _is_made_at_the_start(project: Project, step: LossStep) -> bool:
+    """Whether the function belongs to a program, and no process asks for CUDA too early where its file is imported.
+
+    A scaler looks for CUDA when it is made: what chooses devices later, or forks, would find it asked already.
+    """
+    module, function = step.module, step.function
+    if not isinstance(function, FunctionNode):
+        return False
+    is_of_program = "__name__" in module.name_loads or callers_of(project, module, function).complete
+    near = reached_from(project, connected_modules(project, module), MAX_MODULES + 1) if is_of_program else ()
+    return 0 < len(near) <= MAX_MODULES and not any(word in item.document.text for item in near for word in EARLIER)
 
 
 def _runs_once(project: Project, step: LossStep) -> bool:

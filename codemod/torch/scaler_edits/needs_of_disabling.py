@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ...proof.needs import Known, Need, SameResult
 from ...purpose.imports import connected_modules
@@ -50,13 +50,19 @@ def _raises(call: ast.Call) -> bool:
 def _unsharded(project: Project, scaler: Scaler) -> Iterator[Need]:
     """No FSDP near the scaler: one that is not made for shards, or an optimizer of other weights, raises today."""
     near = {scaler.module, *connected_modules(project, scaler.module), *(step.module for step in steps_of(scaler))}
+    where = sharded_at(project, near)
+    if where:
+        yield Known(False, f"FSDP ({where}) may shard the model: what the scaler raises today would be silent then")
+
+
+def sharded_at(project: Project, near: Collection[ModuleNames]) -> str:
+    """Where some modules shard a model; empty: nowhere."""
     for module in modules_with(project, SHARDED):
         calls = module.calls if module in near else []
         call = next((item for item in calls if (module.qualified(item.func) or "").endswith(SHARDED)), None)
         if call is not None:
-            where = _place(module, call)
-            yield Known(False, f"FSDP ({where}) may shard the model: what the scaler raises today would be silent then")
-            return
+            return _place(module, call)
+    return ""
 
 
 def _place(module: ModuleNames, call: ast.Call) -> str:

@@ -82,7 +82,7 @@ def moves(project: Project) -> Iterator[Move]:
             mixed = argument.module not in trained and next(fixed_in_model_code(project), None) is not None
             for move in _moves(project, argument, wanted):
                 move = move.only_reported("inference may load with it") if shared and move.edits else move
-                doubt = _switch_of(argument) or ("" if is_own else OTHERS)
+                doubt = _switch_of(argument, wanted) or ("" if is_own else OTHERS)
                 move = replace(move, unproved=doubt) if doubt and move.edits and not move.unproved else move
                 yield move.only_reported("model code enters regions of a fixed dtype with them") if mixed else move
     yield from (move for item in taken_whole(project).values() for move in _of_section(project, item, wanted))
@@ -107,11 +107,15 @@ def _of_section(project: Project, taken: TakenEntry, wanted: Dtype) -> Iterator[
     yield Move(path, source.span, message, f"use {kept.name}: {_cost(kept)}", edits, unproved=OTHERS)
 
 
-def _switch_of(argument: DtypeArgument) -> str:
-    """``if args.bf16: model = load(torch_dtype=torch.bfloat16)``: the switch moves, not what it stands for."""
-    tests = [guard.test for guard in guards(argument.module, argument.call)]
-    named = (test for test in tests if any(DTYPE_WORDS.get(word) in HALVES for word in name_parts(test)))
-    return next((f"{ast.unparse(test)} decides whether it is loaded so" for test in named), "")
+def _switch_of(argument: DtypeArgument, wanted: Dtype) -> str:
+    """``if args.bf16: model = load(torch_dtype=torch.bfloat16)``: the switch moves; not ``if dtype == ...: raise``."""
+    module = argument.module
+    for test, holds in ((guard.test, guard.holds) for guard in guards(module, argument.call)):
+        named, branch = {DTYPE_WORDS.get(word) for word in name_parts(test)} & {*HALVES}, module.parents.get(test)
+        stops = isinstance(branch, ast.If) and not holds and isinstance(branch.body[-1], ast.Raise)
+        if named and (not stops or wanted in named):
+            return f"{ast.unparse(test)} decides whether it is loaded so"
+    return ""
 
 
 def _left_to_unsloth(project: Project, trained: set[ModuleNames]) -> Iterator[Move]:

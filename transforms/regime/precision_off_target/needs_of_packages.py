@@ -31,10 +31,10 @@ LOADING = (
 PRINTING = frozenset(("print", "cprint", "pprint", "log", "echo", "info", "debug", "warn", "warning"))
 """Words of names of functions that show what they are passed."""
 OF_TENSORS = frozenset({
-    "accelerate", "adapters", "beartype", "bitsandbytes", "catalyst", "colossalai", "composer", "datasets",
-    "deepspeed", "diffusers", "efficientnet_pytorch", "einops", "ema_pytorch", "entmax", "espnet2",
-    "evaluate", "fairscale", "flash_attn", "fvcore", "huggingface_hub", "ignite", "iopath", "jaxtyping",
-    "kornia", "liger_kernel", "lightning", "lightning_fabric", "lion_pytorch", "llmtuner", "lpips", "megatron",
+    "accelerate", "adapters", "beartype", "bitsandbytes", "catalyst", "causal_conv1d", "colossalai", "composer",
+    "datasets", "deepspeed", "diffusers", "efficientnet_pytorch", "einops", "ema_pytorch", "entmax", "espnet2",
+    "evaluate", "fairscale", "flash_attn", "fvcore", "huggingface_hub", "ignite", "iopath", "jaxtyping", "kornia",
+    "liger_kernel", "lightning", "lightning_fabric", "lion_pytorch", "llmtuner", "lpips", "mamba_ssm", "megatron",
     "MinkowskiEngine", "mmaction", "mmcls", "mmcv", "mmdet", "mmengine", "mmpose", "mmpretrain", "mmseg", "monai",
     "nemo", "opacus", "open_clip", "optimum", "peft", "pretrainedmodels", "prodigyopt", "pytorch_lightning",
     "pytorch_metric_learning", "rotary_embedding_torch", "safetensors", "schedulefree",
