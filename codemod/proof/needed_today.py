@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from ..purpose.files import is_test
 from ..purpose.imports import importers_of, reached_from
-from ..python.names import Binding, ModuleNames
+from ..python.names import Binding, FunctionNode, ModuleNames
 from ..releases.gates import guarding_try, is_gated
 from ..releases.pins import allowed
 from ..source.project import Project
@@ -51,6 +51,11 @@ KEYWORDS_SINCE = {
     ("torch.cuda.is_bf16_supported", "including_emulation"): "2.4",
 }
 """A function's name and a keyword that it did not always take."""
+EVALUATED = (
+    ast.Module | ast.ClassDef | ast.arguments | ast.arg | ast.Assign | ast.AnnAssign | ast.Expr | ast.Call | ast.keyword
+    | ast.Attribute | ast.Subscript | ast.Import | ast.ImportFrom
+)  # fmt: skip
+"""What evaluates all that stands in it."""
 _MODELS = ("Bloom", "GPTNeoX", "Gemma", "Llama", "Llava", "Mistral", "Mixtral", "Mllama", "OPT", "PaliGemma", "Phi")
 _NEWER = ("Qwen", "Siglip", "Whisper")
 COME_WITH = (
@@ -78,14 +83,15 @@ def is_newer_anyway(project: Project, module: ModuleNames, package: str, release
     if package == "torch" and _comes_with_python(project, module, release):
         return True
     versions = allowed(project, package, module.path)
-    if versions is not None and versions.may_be_below(release):
+    if versions is not None and not versions.may_reach(release):
         return False
-    if project.memo(_newest_needed, (module, package)) >= Version(release):
+    needed = _newest_at_import if versions is not None and versions.may_be_below(release) else _newest_needed
+    if project.memo(needed, (module, package)) >= Version(release):
         return True
     programs = [item for item in importers_of(project, module) if not is_test(item.document.path)]
     if not 0 < len(programs) <= MAX_PROGRAMS or "__name__" in module.name_loads:
         return False
-    return all(project.memo(_newest_needed, (item, package)) >= Version(release) for item in programs)
+    return all(project.memo(needed, (item, package)) >= Version(release) for item in programs)
 
 
 def _comes_with_python(project: Project, module: ModuleNames, release: str) -> bool:
@@ -126,6 +132,35 @@ def _newest_needed(project: Project, asked: tuple[ModuleNames, str]) -> Version:
         item for other in reached_from(project, [module], MAX_MODULES) for item in _needed(project, other, package)
     }
     return max((Version(item) for item in needed), default=Version("0"))
+
+
+def _newest_at_import(project: Project, asked: tuple[ModuleNames, str]) -> Version:
+    """The newest release of torch without which the import of a module fails, whatever a pin promises."""
+    module, package = asked
+    if package != "torch":
+        return Version("0")
+    imported = [item.qualified or "" for item in module.imports if _is_at_import(module, item.node)]
+    loads = [node for name in TORCH_SINCE for node in module.attribute_loads.get(name.rpartition(".")[2], ())]
+    imported += [module.qualified(node) or "" for node in loads if _is_at_import(module, node)]
+    return max((Version(found[1]) for found in map(since, imported) if found is not None), default=Version("0"))
+
+
+def _is_at_import(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a node is evaluated whenever the module is imported: outside of functions, and of what may be left out.
+
+    So are decorators, defaults, and annotations that no ``from __future__ import annotations`` puts off.
+    """
+    below = node
+    for above in module.ancestors(node):
+        if isinstance(above, FunctionNode | ast.Lambda):
+            is_put_off = any(item.module == "__future__" for item in module.of_type(ast.ImportFrom))
+            inside = above.body if isinstance(above.body, list) else [above.body]
+            if below in inside or isinstance(above, ast.Lambda) or is_put_off:
+                return False
+        elif not isinstance(above, EVALUATED):
+            return False
+        below = above
+    return True
 
 
 def _needed(project: Project, module: ModuleNames, package: str) -> Iterator[str]:

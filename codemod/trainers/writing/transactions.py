@@ -70,7 +70,8 @@ def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
             yield from (_held(move, obstacle, BY_HAND) for move in group if not move.doubt)
             continue
         doubtful = _doubtful(project, group)
-        yield from (move if move is doubtful else _doubted(move, doubtful) for move in group if not move.doubt)
+        why = _why(project, doubtful) if doubtful is not None else ""
+        yield from (move if move is doubtful else _doubted(move, why) for move in group if not move.doubt)
     for move in (item for item in every if item.beside):
         obstacle = next((staying[mark] for mark in programs.of_readers(move) if mark in staying), None)
         yield move if obstacle is None else _held(move, obstacle, BY_HAND)
@@ -128,11 +129,16 @@ def _doubtful(project: Project, group: Sequence[Move]) -> Move | None:
     return next(unsafe, None) if len(group) > 1 else None
 
 
-def _doubted(move: Move, doubtful: Move | None) -> Move:
-    if doubtful is None or not move.edits or move.unproved:
-        return move
-    why = doubtful.doubt or "moves with it and is not known to be right"
-    return replace(move, unproved=f"{doubtful.path}:{doubtful.span.row} {why}")
+def _doubted(move: Move, why: str) -> Move:
+    return replace(move, unproved=why) if why and move.edits and not move.unproved else move
+
+
+def _why(project: Project, doubtful: Move) -> str:
+    """Why one step is not safe, said where the others are."""
+    fix = doubtful.fix(project)
+    reason = fix.message.rpartition("unsafe, as ")[2] if fix is not None else ""
+    said = doubtful.doubt or f"moves with it, and {reason or 'is not known to be right'}"
+    return f"{doubtful.path}:{doubtful.span.row} {said}"
 
 
 # --- which moves belong together --------------------------------------------------------------------------------------

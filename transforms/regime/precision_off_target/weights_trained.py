@@ -8,7 +8,7 @@ from ....codemod.half.half_weights import weights_of_optimizer
 from ....codemod.proof.needs import Known, Need, Release
 from ....codemod.purpose.training import training_modules
 from ....codemod.python.arguments import owner_of
-from ....codemod.python.names import ModuleNames
+from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.api import QUANTIZING
 from ....codemod.torch.dtypes import HALVES
@@ -17,6 +17,9 @@ from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step
 
 FROZEN = ("peft", "lora", *QUANTIZING, "freeze")
 """Parts of names that code uses which say that loaded weights are not what the optimizer steps."""
+COPIED = ("state_dict", "config")
+ALONE = (*COPIED, "to", "cuda", "cpu", "eval", "set_progress_bar_config")
+"""Members of a model or pipeline that give copies, and those that give it itself back or nothing."""
 FLOAT32_ADAPTERS = "0.12"
 """The first PEFT that keeps the adapters of 16-bit weights in float32."""
 
@@ -25,6 +28,8 @@ def looks_frozen(project: Project, module: ModuleNames, load: ast.Call) -> bool:
     """Whether adapters are trained in place of the loaded weights, or code (no import alone) speaks of freezing."""
     if load in project.fact(_stepped):
         return False
+    if _is_kept_apart(module, load):
+        return True
     runs = [run for run in trained_loads(project) if run.load.call is load]
     if runs:
         return all(run.adapted or run.load.quantized or (run.frozen and not _trains_parts(module)) for run in runs)
@@ -51,7 +56,7 @@ def _trains_parts(module: ModuleNames) -> bool:
 
 def only_adapters(project: Project, module: ModuleNames, load: ast.Call) -> Need:
     """What has to be known for float16 weights to be safe under a GradScaler: all that is trained is float32."""
-    if _is_frozen(module, load):
+    if _is_frozen(module, load) or _is_kept_apart(module, load):
         return Known(True, "")
     if has_unscaled_step(project, module):
         return scaled_loss(project, module)
@@ -76,6 +81,28 @@ def _is_frozen(module: ModuleNames, load: ast.Call) -> bool:
     calls = [call for call in module.calls_by_name.get("requires_grad_", []) if owner_of(call) == name]
     values = [item.value for call in calls for item in call.args if isinstance(item, ast.Constant)]
     return bool(calls) and len(values) == len(calls) and not any(values)
+
+
+def _is_kept_apart(module: ModuleNames, load: ast.Call) -> bool:
+    """``net.load_state_dict(saved.state_dict())``, ``images = pipeline(prompt).images``: a function loads weights that
+    nothing gets but itself, so that no optimizer steps them."""
+    statement, scope = module.statement_of(load), module.scope_of(load)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is load else None
+    if not isinstance(target, ast.Name) or not isinstance(scope.node, FunctionNode):
+        return False
+    reads = [node for node in module.name_loads.get(target.id, ()) if module.scope_of(node).function is scope]
+    return bool(reads) and all(_only_runs(module, node) for node in reads)
+
+
+def _only_runs(module: ModuleNames, node: ast.Name) -> bool:
+    parent = module.parents.get(node)
+    if isinstance(parent, ast.Call):
+        return parent.func is node
+    statement = module.statement_of(node)
+    given = [item.id for item in getattr(statement, "targets", ()) if isinstance(item, ast.Name)]
+    is_moved = isinstance(statement, ast.Expr) or given == [node.id]
+    kept = ALONE if is_moved else COPIED
+    return isinstance(parent, ast.Attribute) and parent.attr in kept
 
 
 def _name_of(module: ModuleNames, load: ast.Call) -> str:
