@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ..model import Place
 from ..purpose.decided import CERTAIN, Decided
 from ..python.arguments import receiver_of
+from ..python.bindings import only_value
 from ..python.callers import callers_of
 from ..python.creations import Creation, ObjectName, creations_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
@@ -73,7 +74,8 @@ def half_weights(
         ways.setdefault(made.call, []).append(made)
     found = [changes_of(project, module, made_by, before, later=later) for made_by in ways.values()]
     found = [list(_under(known, each, function_of(module, before))) for each in found]
-    states = [half_after(project, [_like_another(project, change, hops) for change in each]) for each in found]
+    followed = ([_like_another(project, change, hops) for change in each] for each in found)
+    states = [half_after(project, each, trained=not hops) for each in followed]  # a dtype is taken of frozen ones, too
     half = [item for item in states if item is not None]
     if not half:
         freezes = any(change.is_freezing for each in found for change in each)
@@ -112,7 +114,8 @@ def _like_another(project: Project, change: WeightChange, hops: int) -> WeightCh
     """``head.to(model.dtype)``: the cast that takes the dtype of another model's weights."""
     call = change.node if isinstance(change.node, ast.Call) and not change.values and hops < MAX_HOPS else None
     given = [*call.args, *(item.value for item in call.keywords)] if call is not None else []
-    for node in given:
+    for asked in given:
+        node = only_value(change.module, asked) or asked
         owner = node.value if isinstance(node, ast.Attribute) and node.attr == "dtype" else None
         if isinstance(owner, ast.Call) and ast.unparse(owner.func) == "next" and len(owner.args) == 1:
             owner = owner_of_parameters(owner.args[0])

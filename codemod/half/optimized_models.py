@@ -16,9 +16,12 @@ MAX_MODELS = 200
 """Groups of parameters that are followed in one optimizer."""
 MAX_HOPS = 12
 """How many names and calls stand between an optimizer and the model whose parameters it is given."""
-SELECTING = ("list", "tuple", "filter", "iter", "chain")
+SELECTING = ("list", "tuple", "filter", "iter", "chain", "set", "sorted", "dict")
 COPYING = ("16", "half", "mixed", "precision", "master", "scal", "copy", "deepspeed")
 """Parts of calls of optimizers that may step copies of the parameters."""
+COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp)
+PARAMS = "params"
+FILLING = ("append", "extend", "add", "update")
 KEEPING_ITEMS = (*SELECTING, "requires_grad_")
 """Calls that give back the very parameters that they are given."""
 
@@ -102,48 +105,106 @@ def _inside(module: ModuleNames, node: ast.expr) -> list[ast.expr] | None:
             return [held]
         name = (attribute_chain(node.func) or [""])[-1]
         taken = node.args if name == "chain" else node.args[-1:]
+        if name == "dict" and not taken:
+            return [item.value for item in node.keywords if item.arg == PARAMS] or None
         return taken if name in SELECTING and taken and not node.keywords else None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return [node.left, node.right]
-    if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp) and len(node.generators) == 1:
-        return [node.generators[0].iter] if _keeps_items(node) else None
+    if isinstance(node, COMPREHENSIONS) and len(node.generators) == 1:
+        return (_looked_up(node) or [node.generators[0].iter]) if _keeps_items(node) else None
     if isinstance(node, ast.Dict | ast.List | ast.Tuple):
-        return (_params(node) if isinstance(node, ast.Dict) else node.elts) or None
+        return (_params(node) or node.values if isinstance(node, ast.Dict) else node.elts) or None
     if isinstance(node, ast.IfExp):
         return [node.body, node.orelse]
+    if isinstance(node, ast.Subscript):
+        return [node.value]
     return listed(module, node) or None if isinstance(node, ast.Name) else None
+
+
+def _looked_up(node: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> list[ast.expr]:
+    """``named`` of ``[named[name] for name in chosen]``: where the items come from, whatever is gone through."""
+    return [item.value for item in _items(node) if isinstance(item, ast.Subscript)]
+
+
+def _items(node: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> list[ast.expr]:
+    """The parameters of one round, those of a group where it makes groups."""
+    item = node.value if isinstance(node, ast.DictComp) else node.elt
+    parts = _params(item) if isinstance(item, ast.Dict) else [item]
+    return [inner for part in parts for inner in (part.elts if isinstance(part, ast.List | ast.Tuple) else [part])]
 
 
 def _keeps_items(node: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> bool:
     """Whether its items are the parameters themselves: ``p.detach().float()`` is another tensor."""
-    item = node.value if isinstance(node, ast.DictComp) else node.elt
-    parts = _params(item) if isinstance(item, ast.Dict) else [item]
-    calls = (call for part in parts for call in ast.walk(part) if isinstance(call, ast.Call))
+    calls = (call for part in _items(node) for call in ast.walk(part) if isinstance(call, ast.Call))
     return all((attribute_chain(call.func) or [""])[-1] in KEEPING_ITEMS for call in calls)
 
 
 def _params(node: ast.Dict) -> list[ast.expr]:
     pairs = zip(node.keys, node.values, strict=True)
-    return [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == "params"]
+    return [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == PARAMS]
 
 
-def listed(module: ModuleNames, node: ast.Name) -> list[ast.expr]:
-    """What a name of parameters stands for: its values, what a list is filled with, what a loop goes through."""
+def listed(module: ModuleNames, node: ast.Name, *, empty: bool = False) -> list[ast.expr]:
+    """What a name of parameters stands for: its values, what it is filled with, what a loop goes through.
+
+    ``empty``: what starts without parameters, too, as its groups may say a rate.
+    """
     found, scope = list[ast.expr](), module.scope_of(node)
     for binding in scope.lookup(node.id):
         if binding.kind == "for" and isinstance(binding.node, ast.For):
             found.append(binding.node.iter)
-        elif binding.kind == "assign" and binding.value is not None and getattr(binding.value, "elts", True):
+        elif binding.kind == "assign" and binding.value is not None and (empty or not _is_empty(binding.value)):
             found.append(binding.value)
-    return found + module.of_parts(_filled).get((scope.node, node.id), [])
+    found += module.of_parts(_filled).get((scope.node, node.id), [])
+    return [] if any(_copies(item, node.id) for item in found) else found
+
+
+def _copies(node: ast.expr, name: str) -> bool:
+    """``[p.clone() for p in x]``, and ``x[i].float()``, which is put into ``x`` itself."""
+    if isinstance(node, COMPREHENSIONS):
+        return not _keeps_items(node)
+    method = receiver_of(node) is not None and not {"items", "values", *KEEPING_ITEMS} & set(
+        attribute_chain(node.func) or [""]
+    )
+    return method and any(isinstance(item, ast.Name) and item.id == name for item in ast.walk(node))
+
+
+def _is_empty(node: ast.expr) -> bool:
+    """``[]``, ``{}``, ``set()``, ``{"decay": [], "rest": []}``, ``{"decay": {"params": [], "weight_decay": 0.1}}``."""
+    if isinstance(node, ast.Dict):
+        return all(_is_empty(value) for value in _params(node) or node.values)
+    if isinstance(node, ast.Call):
+        return not node.keywords and all(isinstance(item, ast.Name) for item in node.args) and _makes_empty(node)
+    return not getattr(node, "elts", True)
+
+
+def _makes_empty(node: ast.Call) -> bool:
+    """``dict()``, ``defaultdict(list)``."""
+    name = (attribute_chain(node.func) or [""])[-1]
+    return (name in SELECTING and not node.args) or name == "defaultdict"
 
 
 def _filled(module: ModuleNames) -> dict[tuple[ast.AST, str], list[ast.expr]]:
-    """What lists are filled with, by the scope in which that is written and the name of the list."""
+    """What lists, sets and dictionaries are filled with, by the scope in which that is written and their name."""
     found: dict[tuple[ast.AST, str], list[ast.expr]] = {}
-    for call in (call for name in ("append", "extend") for call in module.calls_by_name.get(name, []) if call.args):
+    for call in (call for name in FILLING for call in module.calls_by_name.get(name, []) if call.args):
         lists = receiver_of(call)
-        chosen = (lists.body, lists.orelse) if isinstance(lists, ast.IfExp) else (lists,)
-        for name in {item.id for item in chosen if isinstance(item, ast.Name)}:
-            found.setdefault((module.scope_of(call).node, name), []).append(call.args[0])
+        for item in (lists.body, lists.orelse) if isinstance(lists, ast.IfExp) else (lists,):
+            _fill(module, found, item, call.args[0])
+    for store in module.of_type(ast.AugAssign):
+        _fill(module, found, store.target, store.value)
+    for store in module.of_type(ast.Assign):
+        for target in (item for item in store.targets if isinstance(item, ast.Subscript)):
+            _fill(module, found, target, store.value)
     return ByPart(module.document, found)
+
+
+def _fill(
+    module: ModuleNames, found: dict[tuple[ast.AST, str], list[ast.expr]], holder: ast.expr | None, value: ast.expr
+) -> None:
+    """``holder`` (a name, ``groups["decay"]["params"]``) gets ``value``."""
+    while isinstance(holder, ast.Subscript):
+        holder = holder.value
+    if isinstance(holder, ast.Name) and not isinstance(value, ast.Constant):
+        items = found.setdefault((module.scope_of(holder).node, holder.id), [])
+        items += [value] if value not in items else []

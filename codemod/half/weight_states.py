@@ -22,8 +22,12 @@ class WeightState:
     adapted: bool = False
 
 
-def half_after(project: Project, changes: Sequence[WeightChange]) -> WeightState | None:
-    """The 16-bit state that all changes together leave in runs that the project states; None for any other."""
+def half_after(project: Project, changes: Sequence[WeightChange], *, trained: bool = True) -> WeightState | None:
+    """The 16-bit state that all changes together leave in runs that the project states; None for any other.
+
+    ``trained``: none where the weights are frozen.
+    """
+    changes = [item for item in changes if trained or not item.is_freezing]
     found = [_after(project, changes, dtype) for dtype in (BF16, *(item for item in HALVES if item != BF16))]
     return next((item for item in found if item is not None and not item.decided.open), None)
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ..python.names import attribute_chain
+from .api import WALKS
 
 CHANGES_BACK = (
     "float32",
@@ -82,6 +83,8 @@ def _changes_items(loop: ast.For | ast.AsyncFor, name: str) -> bool:
     items = _items_of(loop, name)
     if items is None:
         return False
+    for inner in (item for item in ast.walk(loop) if isinstance(item, ast.For | ast.comprehension)):
+        items |= set(_names(inner.target)) if items & set(_names(inner.iter)) else set()
     return any(_changes(node, items) for statement in loop.body for node in ast.walk(statement))
 
 
@@ -114,6 +117,6 @@ def _changes(node: ast.AST, items: set[str]) -> bool:
     chain = attribute_chain(node.func) or [""]
     of_item = chain[0] in items
     if of_item:
-        return chain[-1] not in READS
+        return chain[-1] not in READS and chain[-1] not in WALKS and not hasattr(str, chain[-1])
     handed = any(isinstance(item, ast.Name) and item.id in items for item in node.args)
-    return handed and len(chain) == 1 and chain[0] not in LEAVING
+    return handed and not isinstance(node.func, ast.Attribute) and chain[0] not in LEAVING

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from ...codemod.half.optimized_models import listed, models_of
-from ...codemod.python.arguments import argument
+from ...codemod.python.arguments import argument, receiver_of
 from ...codemod.python.bindings import names_given, values_at
 from ...codemod.python.names import ModuleNames, attribute_chain, resolve
 from ...codemod.source.project import Project
@@ -47,6 +47,11 @@ def _is_another(module: ModuleNames, node: ast.expr, optimizer: ast.Call) -> boo
 def rates_set(module: ModuleNames, optimizer: ast.Call) -> Iterator[ast.expr]:
     """What the same function or class gives the groups by hand: ``for group in optimizer.param_groups: ...``."""
     groups = {f"{name}.{GROUPS}" for name in names_given(module.statement_of(optimizer))}
+    yield from (store.value for store in _set_in(module, groups) if _is_near(module, optimizer, store))
+
+
+def _set_in(module: ModuleNames, groups: Container[str]) -> Iterator[ast.Assign]:
+    """The statements that give these groups a rate, one after the other or by index."""
     loops = [loop for loop in module.of_type(ast.For) if ast.unparse(loop.iter) in groups]
     for store in (item for item in module.of_type(ast.Assign) if ast.unparse(item.targets[0]).endswith(RATE)):
         target = store.targets[0]
@@ -54,8 +59,8 @@ def rates_set(module: ModuleNames, optimizer: ast.Call) -> Iterator[ast.expr]:
         around = [loop for loop in loops if loop in module.ancestors(store)]
         looped = any(ast.unparse(loop.target) == ast.unparse(holder) for loop in around)
         indexed = isinstance(holder, ast.Subscript) and ast.unparse(holder.value) in groups
-        if (looped or indexed) and _is_near(module, optimizer, store):
-            yield store.value
+        if looped or indexed:
+            yield store
 
 
 def _makes_schedule(call: ast.Call) -> bool:
@@ -63,7 +68,7 @@ def _makes_schedule(call: ast.Call) -> bool:
     return "schedule" in name.lower() or name.endswith(("LR", "ReduceLROnPlateau"))
 
 
-def _is_near(module: ModuleNames, optimizer: ast.Call, schedule: ast.AST) -> bool:
+def _is_near(module: ModuleNames, optimizer: ast.expr, schedule: ast.AST) -> bool:
     """Whether both stand in one function, or in one class, where attributes are the same."""
     here, there = module.scope_of(optimizer), module.scope_of(schedule)
     owner = here.enclosing_class
@@ -102,9 +107,25 @@ def _groups(module: ModuleNames, node: ast.expr, hops: int) -> Iterator[tuple[as
         entries = {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
         if "params" in entries:
             yield entries.get("lr"), entries["params"]
+        else:
+            for item in node.values:
+                yield from _groups(module, item, hops)
     elif isinstance(node, ast.List | ast.Tuple):
         for item in node.elts:
             yield from _groups(module, item, hops)
+    elif isinstance(node, ast.Call):
+        given = {item.arg: item.value for item in node.keywords}
+        if "params" in given:
+            yield given.get("lr"), given["params"]
+        inner = receiver_of(node, "items", "values")
+        for item in node.args if inner is None else (inner,):
+            yield from _groups(module, item, hops)
+    elif isinstance(node, ast.ListComp | ast.GeneratorExp) and len(node.generators) == 1:
+        looped = node.generators[0]
+        plain = ast.unparse(looped.target) == ast.unparse(node.elt)
+        yield from _groups(module, looped.iter if plain else node.elt, hops)
     elif isinstance(node, ast.Name) and hops < MAX_HOPS:
-        for value in listed(module, node):
+        anew = [item for item in _set_in(module, (node.id,)) if _is_near(module, node, item)]
+        yield from ((item.value, node) for item in anew)
+        for value in listed(module, node, empty=True) if not anew else ():
             yield from _groups(module, value, hops + 1)
