@@ -60,7 +60,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ....codemod.model import Finding, Fix, Place, Rule
-from ....codemod.purpose.decided import of_machine
+from ....codemod.purpose.decided import decided, of_machine, settings_asked
 from ....codemod.purpose.given import is_given, may_be_on
 from ....codemod.purpose.regimes import Regime, regime_of
 from ....codemod.purpose.regions import Region, bf16_givens
@@ -125,27 +125,33 @@ def _of_scaler(project: Project, scaler: Scaler) -> Iterator[Finding]:
         return
     regime = regime_of(project, scaler)
     if regime.verdict in ("always-bf16", "run-time") and regime.active:
-        if _is_chosen(project, scaler, regime) and recurrent_layer(project, scaler.module) is None:
-            yield _under_autocast(project, scaler, regime)
+        chosen = _choice(project, scaler, regime)
+        if chosen is not None and recurrent_layer(project, scaler.module) is None:
+            yield _under_autocast(project, scaler, regime, chosen)
     elif regime.active is None:
         yield from _with_weights(project, scaler, regime)
         yield from _beside_accelerate(project, scaler, regime)
 
 
-def _is_chosen(project: Project, scaler: Scaler, regime: Regime) -> bool:
-    """Whether what the project states lets some run on a GPU compute in bfloat16 with the scaler on.
+def _choice(project: Project, scaler: Scaler, regime: Regime) -> list[Place] | None:
+    """Where the project states by what some run on a GPU computes in bfloat16 with the scaler on; None without such a run.
 
     On the way to bfloat16 also a run that nobody states: what moved the region by its switch moves the scaler, too.
     """
     is_asked = regime.verdict == "always-bf16" and compute_dtype(project.target) == BF16
-    return (is_asked or may_be_on(project, scaler)) and any(
-        scenario.value == BF16
-        and not _is_for_others(project, scaler, regime, region)
-        and (is_asked or is_given(project, region.autocast.module, bf16_givens(project, region, scenario)))
-        and _is_on_gpu(project, region.autocast.module, bf16_givens(project, region, scenario))
-        for region in regime.regions
-        for scenario in region.scenarios
-    )
+    if not is_asked and not may_be_on(project, scaler):
+        return None
+    for region, scenario in ((region, item) for region in regime.regions for item in region.scenarios):
+        module = region.autocast.module
+        if scenario.value != BF16 or _is_for_others(project, scaler, regime, region):
+            continue
+        given = bf16_givens(project, region, scenario)
+        if (is_asked or is_given(project, module, given)) and _is_on_gpu(project, module, given):
+            words = (item for item in given if BF16 not in item.values)  # a dtype by itself is no setting
+            asked = (each for item in words for each in settings_asked(project, module, item))
+            found = (decided(project, module, [each]) for each in asked)
+            return list(dict.fromkeys(place for item in found if item is not None for place in item.places))
+    return None
 
 
 def _is_for_others(project: Project, scaler: Scaler, regime: Regime, region: Region) -> bool:
@@ -205,7 +211,7 @@ def _unscales_bf16(project: Project) -> bool:
     return bool(tried) and all(holds is False for holds in tried)
 
 
-def _under_autocast(project: Project, scaler: Scaler, regime: Regime) -> Finding:
+def _under_autocast(project: Project, scaler: Scaler, regime: Regime, chosen: list[Place]) -> Finding:
     if regime.own_condition is not None:
         message = "GradScaler is switched on for bfloat16, which needs no loss scaling"
     elif regime.verdict == "always-bf16":
@@ -220,7 +226,7 @@ def _under_autocast(project: Project, scaler: Scaler, regime: Regime) -> Finding
         scaler.module,
         scaler.call,
         f"{message}: {lost}",
-        (*_evidence(regime), *_use_places(scaler)),
+        (*_evidence(regime), *chosen[:2], *_use_places(scaler)),
         _fixes(project, scaler, regime),
     )
 
