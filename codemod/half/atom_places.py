@@ -13,10 +13,13 @@ from ..purpose.proved_reach import can_run
 from ..purpose.runs import go_together
 from ..python.conditions import conditions_in
 from ..python.names import ModuleNames, modules_at, names_of
+from ..python.paths import guards
 from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
 from ..torch.dtypes import Dtype, Scenario, TextCondition
 
+LONGEST = 60
+"""Characters of a condition that a message repeats."""
 MAX_STEPS = 4
 """Steps of one evidence chain that are shown."""
 
@@ -96,6 +99,17 @@ def atom_places(project: Project, atoms: Iterable[Atom]) -> tuple[Place, ...]:
     """The first steps of the chains of some atoms, each place once."""
     steps = (step for atom in atoms for step in chain_of(atom)[:MAX_STEPS])
     return distinct(place for step in steps for place in step_places(project, step, step.text))
+
+
+def condition_of(project: Project, atom: Atom) -> str:
+    """The innermost test behind which it gets its dtype, as it is written; empty where there is none."""
+    for step in chain_of(atom):
+        module = next(modules_at(project, (step.path,)), None)
+        for guard in reversed(guards(module, step.node) if module is not None and step.node in module.parents else ()):
+            text = ast.unparse(guard.test)
+            if len(text) <= LONGEST and "\n" not in text:
+                return text if guard.holds else f"not ({text})"
+    return ""
 
 
 def step_places(project: Project, step: DtypeSource | Mixture, text: str) -> Iterator[Place]:

@@ -42,7 +42,7 @@ from ...codemod.flow.frame import Application, Autocasting, AutocastState
 from ...codemod.flow.lattice import NUMBER_VALUE, Atom, Kind, MadeHow, Role, Value
 from ...codemod.flow.results import BY_WEIGHTS
 from ...codemod.flow.ways import are_all_ways, in_way, ways_into
-from ...codemod.half.atom_places import atom_places, may_be_chosen, steps_can_run
+from ...codemod.half.atom_places import atom_places, condition_of, may_be_chosen, steps_can_run
 from ...codemod.half.half_here import is_told_apart
 from ...codemod.half.half_runs import applied_in_runs
 from ...codemod.half.integer_words import speaks_of_integers
@@ -103,7 +103,9 @@ def _of_dtype(project: Project, reading: Reading) -> Finding | None:
         message = f"{name} is bfloat16: {RAISES}"
     else:
         chosen = next((atom.symbol for atom in guilty if atom.expression is not None), "")
-        message = f"{name} is bfloat16 {f'where {chosen} is' if chosen else 'on one path'}: {RAISES}"
+        tested = next(filter(None, (condition_of(project, atom) for atom in guilty)), "")
+        when = f"where {chosen} is" if chosen else f"where {tested}" if tested else "on one path"
+        message = f"{name} is bfloat16 {when}: {RAISES}"
     fixes = _float_fix(project, reading, safe=_is_floating(reading.value), certain=certain)
     return rule.at(reading.module, reading.call, message, (*atom_places(project, guilty), *reading.via), fixes)
 

@@ -134,14 +134,14 @@ def _of_scaler(project: Project, scaler: Scaler) -> Iterator[Finding]:
 
 
 def _choice(project: Project, scaler: Scaler, regime: Regime) -> list[Place] | None:
-    """Where the project states by what some run on a GPU computes in bfloat16 with the scaler on; None without such a run.
+    """Where settings stand by which a run on a GPU computes in bfloat16 with the scaler on; None without such a run.
 
     On the way to bfloat16 also a run that nobody states: what moved the region by its switch moves the scaler, too.
     """
     is_asked = regime.verdict == "always-bf16" and compute_dtype(project.target) == BF16
     if not is_asked and not may_be_on(project, scaler):
         return None
-    for region, scenario in ((region, item) for region in regime.regions for item in region.scenarios):
+    for region, scenario in ((each, item) for each in regime.regions for item in each.scenarios):
         module = region.autocast.module
         if scenario.value != BF16 or _is_for_others(project, scaler, regime, region):
             continue
