@@ -4,12 +4,14 @@
 
 `scaler.step(optimizer)` a second time without `scaler.update()` between stops with `RuntimeError: step() has already
 been called since the last update().`: the run ends in its second step. The other way round, `scaler.update()` after a
-pass in which the step waited (gradient accumulation), or a second time behind the same step, stops with
-`AssertionError: No inf checks were recorded prior to update.`. With the scaler switched off neither happens, so runs in
-float32 hide it. `scaler.update()` between the steps of two optimizers after one backward pass raises nothing: whenever
-the scale changes, the second optimizer steps half or twice as far, and the scale grows twice as often. Nor does a test
-for skipped steps that compares `get_scale()` of before and after `step` alone: it is the update that changes the scale,
-so each step looks taken, and a scheduler moves on without it.
+pass in which the step waited (gradient accumulation), before the step, or a second time behind the same step, stops
+with `AssertionError: No inf checks were recorded prior to update.` Between `unscale_` and `step` it makes the step
+divide by the scale once more, and the next pass stops with `RuntimeError: unscale_() is being called after step().`
+With the scaler switched off nothing of this happens, so runs in float32 hide it. `scaler.update()` between the steps of
+two optimizers after one backward pass raises nothing: whenever the scale changes, the second optimizer steps half or
+twice as far, and the scale grows twice as often. Nor does a test for skipped steps that compares `get_scale()` of
+before and after `step` alone: it is the update that changes the scale, so each step looks taken, and a scheduler moves
+on without it.
 
 ## Why
 
@@ -20,9 +22,10 @@ after all optimizers, as `step` divides by the scale of that moment (`torch/amp/
 ## Fix
 
 `update` [safe]: `scaler.update()` behind the only step of the function. `move` [safe]: an update that also runs where
-the step waits goes behind the step. `once` [safe]: the second of two updates goes. They change nothing in runs that did
-not stop. An update behind the loop of the steps, or between those of two optimizers, and a test that comes before the
-update are only reported.
+the step waits, or before it, goes behind the step. `once` [safe]: the second of two updates goes. They change nothing
+in runs that did not stop. `move` [unsafe]: an update between `unscale_` and `step` goes behind the step, which takes
+other gradients then. An update behind the loop of the steps, or between those of two optimizers, and a test that comes
+before the update are only reported.
 
 ## Not flagged
 
@@ -61,7 +64,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.unscaled_steps import stored_in
-from .between_steps import updates_between
+from .between_steps import updates_before, updates_between
 from .unmoved_scales import unmoved_scales
 
 HIDDEN_ROUTES = frozenset({"escaped", "returned"})
@@ -72,6 +75,11 @@ With = (ast.With, ast.AsyncWith)
 LEAVING = (ast.Continue, ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Delete)
 PLAIN = (ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop, ast.Constant, ast.expr_context)
 READING = (*PLAIN, ast.Name, ast.Attribute)
+UNCHECKED = "`scaler.update()` runs before the step: AssertionError, as no inf checks were recorded"
+FORGETS = (
+    "`scaler.update()` runs between `unscale_` and `step`: it forgets that the gradients are unscaled, and the step "
+    "divides them by the scale once more (65536 at the start); in the next pass `unscale_` raises"
+)
 STEPS_TWICE = "`scaler.step` runs again without `scaler.update()` between: RuntimeError in the second step"
 
 
@@ -88,6 +96,7 @@ def _findings(project: Project, scaler: Scaler) -> Iterator[Finding]:
     steps = list(steps_of(scaler))
     yield from (rule.found(*draft) for step in steps for draft in updates_between(project, step))
     yield from (rule.found(*draft) for step in steps for draft in unmoved_scales(step))
+    yield from (_early_update(project, step, *found) for step in steps for found in updates_before(step))
     if not scaler.uses_of("update"):
         if not _is_done_otherwise(project, "update"):
             yield from _never_updated(project, steps)
@@ -223,6 +232,17 @@ def _moved(project: Project, step: ScalerStep, call: ast.Call, update: ast.Call)
     edits = [module.insert(stepping, text, "after"), module.remove(updating)]
     why = SameResult("an update without a step before it raises; with one nothing between them uses the scale")
     return proved(project, "move", "update the scaler only after a step", edits, why)
+
+
+def _early_update(project: Project, step: ScalerStep, update: ast.Call, call: ast.Call, unscaled: bool) -> Finding:
+    """An update before the step: it has no inf checks, or forgets that the gradients are unscaled."""
+    fix = _moved(project, step, call, update)
+    if fix is not None and unscaled:
+        fix = Fix.unsafe(
+            "move", "update the scaler after the step: it divides the gradients by the scale once", *fix.edits
+        )
+    place = step.module.place(call, "the step comes after the update")
+    return rule.at(step.module, update, FORGETS if unscaled else UNCHECKED, (place,), [fix] if fix else [])
 
 
 def _updated_twice(project: Project, step: ScalerStep) -> tuple[ast.Call, ast.Call] | None:

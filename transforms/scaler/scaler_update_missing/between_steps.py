@@ -47,3 +47,27 @@ def _is_same_pass(project: Project, step: ScalerStep, update: ast.Call, later: a
     between = [call for call in calls if position(update) < position(call) < position(later)]
     named = any(word in ast.unparse(call.func).lower() for call in between for word in GRADIENTS)
     return not named and not any(called_function(project, step.module, call) for call in between)
+
+
+def updates_before(step: ScalerStep) -> Iterator[tuple[ast.Call, ast.Call, bool]]:
+    """``update()``, ``step(a)``: an update, the only step, which runs behind it, and whether ``unscale_`` has run."""
+    steps, scales = step.of("step"), step.of("scale")
+    if len(steps) != 1 or len(step.scaler.uses_of("step", "unscale_")) != len(step.of("step", "unscale_")):
+        return
+    for update in step.of("update"):
+        between = [call for call in scales if position(update) < position(call) < position(steps[0])]
+        if update.args or update.keywords or between or not _runs_as(step, update, steps[0]):
+            continue
+        before = [call for call in step.of("unscale_") if position(call) < position(update)]
+        same = [call for call in before if step.text_of_optimizer(call) == step.text_of_optimizer(steps[0])]
+        counts = not before or (bool(same) and all(_runs_with(step, call, update) for call in same))
+        scaled = any(position(call) < position(update) for call in scales)
+        if counts and scaled and len(before) == len(step.of("unscale_")):
+            yield update, steps[0], bool(before)
+
+
+def _runs_as(step: ScalerStep, update: ast.Call, call: ast.Call) -> bool:
+    """Whether an update runs before a step, in just the passes of it."""
+    module = step.module
+    is_before = position(update) < position(call) and loops(module, update) == loops(module, call)
+    return is_before and guard_facts(module, update) == guard_facts(module, call)
