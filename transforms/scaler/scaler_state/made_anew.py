@@ -69,8 +69,9 @@ def own_function(scaler: Scaler) -> FunctionNode | None:
 
 
 def takes_one_step(scaler: Scaler) -> bool:
-    """Whether the loss is scaled once in its function, not in a loop."""
-    return not any(loops(use.module, use.node) for use in scaler.uses_of("scale"))
+    """Whether its function steps once: not in a loop, whether or not one over micro-batches scales their losses."""
+    stepping = scaler.uses_of("step") or scaler.uses_of("scale")
+    return not any(loops(use.module, use.node) for use in stepping)
 
 
 def outlived(scaler: Scaler, function: FunctionNode) -> bool:
