@@ -14,10 +14,12 @@ from ..python.names import ModuleNames, attribute_chain, last_name
 from ..python.settings_objects import may_hold_settings
 from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import FromBinding, TraceStep
+from ..source.documents import FileKind
 from ..source.project import Project
 from ..torch.accelerators import asked_of_accelerators
 from ..torch.dtypes import Constant, Dtype, TextCondition, as_dtype
 from ..torch.machine_tests import asks_machine
+from ..trainers.reading.configs import config_files
 from ..trainers.reading.links import sources
 from ..trainers.reading.shown_lines import lines_leaving_out, shown_sources
 from ..trainers.reading.source import GIVEN, ValueSource, literal_source
@@ -31,6 +33,7 @@ MAX_HOPS = 3
 DEVICES = frozenset(("cpu", "cuda", "mps", "xpu", "npu"))
 GPU = ("cuda", "gpu")
 """Names of settings that are true on a machine with a GPU, with ``use_`` before them or not."""
+SECTIONED = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
 OFF = ("false", "no", "0", "none", "off", "")
 
 
@@ -105,7 +108,19 @@ def is_ruled_out(project: Project, module: ModuleNames, item: TextCondition) -> 
     found = stated_values(project, module, item) if None not in item.values else None
     is_out = bool(found) and not any(fits(source.value, item) for source in found or ())
     is_out = is_out and not (item.equal and is_taken_as_given(project, module, item))
+    is_out = is_out and not (_asks_for_section(project, item) and all(each.value is None for each in found or ()))
     return is_out and not _may_be_object(project, module, item)
+
+
+def _asks_for_section(project: Project, item: TextCondition) -> bool:
+    """Whether a truth is asked of a field that a configuration file fills with a section: ``if opt.train:``."""
+    plain = item.equal and item.values == (True,) and isinstance(item.node, ast.Attribute)
+    return plain and project.memo(_is_section, item.text.rpartition(".")[2])
+
+
+def _is_section(project: Project, name: str) -> bool:
+    entries = (entry for file in config_files(project, (name,), SECTIONED) for entry in file.text.entries)
+    return any(name in entry.key[:-1] for entry in entries)
 
 
 def _may_be_object(project: Project, module: ModuleNames, item: TextCondition) -> bool:

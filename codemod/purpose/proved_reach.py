@@ -86,7 +86,15 @@ def _is_reached(
         return project.memo(_is_named, (module, function, runs, len(way)))
     if any(_is_reached(project, site.module, site.call, runs, (*way, function)) for site in sites):
         return True
+    if any(_is_reached(project, *use, runs, (*way, function)) for use in _handed(project, module, function)):
+        return True
     return project.memo(_is_computed, (module, function, runs))
+
+
+def _handed(project: Project, module: ModuleNames, function: FunctionNode) -> list[tuple[ModuleNames, ast.AST]]:
+    """Where a function is handed on as a value, for others to call: ``launch(args, main)``, ``mp.spawn(main)``."""
+    uses = _uses(project, module, function.name, function) if module.scopes[function].enclosing_class is None else []
+    return [(other, load) for other, load in uses if isinstance(load, ast.Name) and _is_handed_on(other, load)]
 
 
 def _can_run(project: Project, asked: tuple[ModuleNames, ast.AST]) -> bool:
