@@ -5,7 +5,9 @@
 `torch.zeros`, `torch.randn`, `torch.linspace` and their like create float32 unless a dtype is given. Passed to a layer
 whose weights are bfloat16 or float16, alone or after meeting the activations in a sum or product, they stop with
 `RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16`, `Input type (float) and bias type
-(c10::BFloat16) should be the same`, or for an RNN's first state `Expected hidden[0] dtype ...`.
+(c10::BFloat16) should be the same`, or for an RNN's first state `Expected hidden[0] dtype ...`. Class weights beside
+16-bit logits (`F.cross_entropy(logits, labels, weight=weights)`) stop with `expected scalar type BFloat16 but found
+Float`.
 
 ## Why
 

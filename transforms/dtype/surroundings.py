@@ -134,8 +134,14 @@ def readers(meeting: Meeting) -> list[ast.expr]:
 
 def is_on_purpose(meeting: Meeting) -> bool:
     """Whether the author of the code knows what meets there, or nothing 16-bit can come there."""
-    is_loss = meeting.operation.endswith(("loss", "cross_entropy"))
+    is_loss = meeting.operation.endswith(("loss", "cross_entropy")) and not _weighs_classes(meeting)
     return is_loss or _is_exported(meeting) or _is_asked_for_shape(meeting) or _is_joined_anywhere(meeting)
+
+
+def _weighs_classes(meeting: Meeting) -> bool:
+    """``F.cross_entropy(logits, labels, weight=torch.ones(3))``: class weights need the dtype of the logits."""
+    weighed = meeting.operation in ("cross_entropy", "nll_loss")
+    return weighed and meeting.mix == "raises" and meeting.odd.atom.made is MadeHow.FACTORY
 
 
 def _is_exported(meeting: Meeting) -> bool:
