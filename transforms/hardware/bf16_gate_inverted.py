@@ -5,6 +5,8 @@
 `fp16=torch.cuda.is_bf16_supported(), bf16=not torch.cuda.is_bf16_supported()` asks the right question and swaps the
 answers. New GPUs train in float16, with its overflows (`loss: nan`, a scale that keeps falling); on those without
 bfloat16 a trainer refuses to start (`ValueError: Your setup doesn't support bf16/gpu`) or emulates it, much slower.
+A branch for bfloat16 that was copied from the one for float16 (`if mode == "bf16": dtype = torch.float16`) casts models
+to float16 in a run in bfloat16: activations meet weights of another type, and large ones overflow.
 `torch.float16 if torch.cuda.is_bf16_supported() else torch.float32` asks about a type that is then not used: float16
 needs no such test, and GPUs without bfloat16 run in float32 although they have float16.
 
@@ -16,12 +18,13 @@ wherever it can be emulated. float16 runs on every GPU that PyTorch supports.
 ## Fix
 
 `swap` [unsafe]: the two values, or branches, change places; the run changes its precision. Where only one side names a
-16-bit type the finding has no fix.
+16-bit type the finding has no fix. `bfloat16` [unsafe]: the copied branch picks bfloat16.
 
 ## Not flagged
 
 `fp16=not is_bf16_supported()`; answers that other tests help to decide; switches whose names say that something is
-supported (`fp16_supported`); branches in which it cannot be seen which dtype is chosen; tests.
+supported (`fp16_supported`); a branch for bfloat16 that is no copy of one for float16, or asks DeepSpeed for what no
+file configures; branches in which it cannot be seen which dtype is chosen; tests.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP16, FP32
 from .choices import WORDS, Choice, choices_by, flag_dtype, is_bf16_gate
+from .copied_branches import copied_branches
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -43,6 +47,8 @@ def check(project: Project) -> Iterator[Finding]:
             if is_bf16_gate(project, module, call.func):
                 for choice in choices_by(project, module, call):
                     yield from _judged(module, call, choice)
+    for module in checked_code(project, ("bf16", "bfloat16"), ("torch.float16", "torch.half")):
+        yield from (rule.found(*draft) for draft in copied_branches(project, module))
 
 
 def _judged(module: ModuleNames, call: ast.Call, choice: Choice) -> Iterator[Finding]:
