@@ -203,6 +203,13 @@ def test_settings_that_git_ignores_are_read_in_a_folder_that_is_named(tmp_path: 
     assert paths(tmp_path / "config") == ["config.json", "mine/config.toml"]
 
 
+def test_manifests_that_git_ignores_are_read_where_they_lie(tmp_path: Path) -> None:
+    tree(tmp_path, "requirements.txt", "sub/requirements-dev.txt", "sub/uv.lock", "words.txt", "out/requirements.txt")
+    (tmp_path / ".gitignore").write_text("*.txt\n*.lock\nout/\n")
+    assert paths(tmp_path) == ["requirements.txt", "sub/requirements-dev.txt", "sub/uv.lock"]
+    assert discover([tmp_path], ("/requirements.txt",), Limits()).paths == {"sub/requirements-dev.txt", "sub/uv.lock"}
+
+
 @pytest.mark.parametrize("ignored", ["config/", "/config/*", "*.json", "config/config.json"])
 def test_what_a_trainer_reads_unasked_is_read_though_git_ignores_it(tmp_path: Path, ignored: str) -> None:
     tree(tmp_path, ".git/HEAD", "config/config.json", "config/other.json")

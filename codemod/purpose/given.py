@@ -13,7 +13,7 @@ from ..python.paths import EXITS_OF_PROCESS
 from ..source.documents import FileKind
 from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
-from ..torch.dtypes import BF16, UNKNOWN, TextCondition
+from ..torch.dtypes import BF16, UNKNOWN, Dtype, TextCondition
 from ..torch.scalers import Scaler
 from ..trainers.reading.links import sources, unfollowed_argument
 from .decided import documented, fits, is_ruled_out, of_machine, settings_asked, stated
@@ -117,12 +117,22 @@ def is_given(project: Project, module: ModuleNames, asked: Iterable[TextConditio
     """Whether no value that the project states, on a GPU that has bfloat16, keeps these conditions from holding."""
     return all(
         not _is_of_old_machine(project, module, each)
+        and not _is_never_chosen(project, module, each)
         and (not is_ruled_out(project, module, each) or documented(project, module, each))
         for item in asked
         if not _may_be_passed_here(project, module, item)
         if not _is_given_elsewhere(project, module, item)
         for each in settings_asked(project, module, item)
     )
+
+
+def _is_never_chosen(project: Project, module: ModuleNames, item: TextCondition) -> bool:
+    """Whether a dtype is asked for, and all that is stated chooses another: ``dtype == torch.float16``."""
+    if not item.equal or not all(isinstance(value, Dtype) for value in item.values) or item.node not in module.parents:
+        return False
+    found = scenarios_of(project, module, item.node)
+    is_known = bool(found) and not any(each.value is UNKNOWN for each in found)
+    return is_known and not any(is_given(project, module, each.given) for each in found if fits(each.value, item))
 
 
 def _may_be_passed_here(project: Project, module: ModuleNames, item: TextCondition) -> bool:

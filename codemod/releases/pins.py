@@ -9,7 +9,7 @@ the loosest counts: beside
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from packaging.specifiers import Specifier, SpecifierSet
@@ -17,6 +17,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from ..model import Place
+from ..purpose.files import purpose_of
+from ..purpose.words import Purpose
 from ..source.documents import FileKind
 from ..source.project import Project
 from .code_pins import pins_of_code
@@ -100,11 +102,19 @@ def is_from_source(project: Project, package: str) -> bool:
     return any(pin.is_source and pin.name == canonicalize_name(package) for pin in project.fact(_written_pins))
 
 
-def excludes(project: Project, package: str, release: str, near: str) -> bool:
-    """Whether the manifests of a folder of ``near``, or of one above it, allow no release from ``release`` on."""
+def excludes(
+    project: Project, package: str, release: str, near: str, others: Collection[Purpose] = frozenset()
+) -> bool:
+    """Whether the manifests of a folder of ``near``, or of one above it, allow no release from ``release`` on.
+
+    A manifest whose name says that it is for one of ``others`` (``requirements-inference.txt``) is not asked where
+    there is another one.
+    """
     folder = directory_of(near)
     while True:
         versions = project.memo(_allowed, (package, folder))
+        pins = [pin for pin in versions.pins if purpose_of(pin.place.path) not in others] if versions else []
+        versions = VersionRange(tuple(pins)) if pins else versions
         if versions is not None and not versions.may_reach(release):
             return True
         if not folder:

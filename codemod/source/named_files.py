@@ -2,6 +2,7 @@
 
 Trainers keep a user's own ``config.env`` or ``config.json`` out of git; what it says decides the run. It is read where
 a launch script names it (``source config.env``, ``--config configs/mine.yaml``), or where a trainer reads it unasked.
+So is what the project is installed from.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ _CONFIG = re.compile(
     rb"""(["']?)([\w./+-]+\.(?:ya?ml|jsonc?|toml|env))\1(?![\w./+-])""",
     re.IGNORECASE,
 )
+INSTALLED_FROM = re.compile(
+    r".*requirements.*\.(?:txt|in)|reqs\.txt|environment.*\.ya?ml|(?:poetry|uv|pdm|pipfile|requirements)\.lock"
+)
+"""Manifests that count where they lie: many an ignore rule (``*.txt``) is meant for data, and git may track them."""
 CONFIG_KINDS = frozenset({FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.ENV})
 
 
@@ -53,7 +58,7 @@ def _named_in(script: str) -> list[str]:
 
 
 def unasked_files(root: str, left_out: Mapping[str, str], unasked: Iterable[str], asked: list[str]) -> Iterator[str]:
-    """The files among those left out, and in the folders left out, that end like one of ``unasked``."""
+    """The files among those left out, and in the folders left out, that end like one of ``unasked``, and manifests."""
     ends = [end for end in dict.fromkeys(unasked) if "*" not in end and "/" in end]
     for path in sorted(left_out):
         for end in ends if path.endswith("/") else ():
@@ -62,7 +67,8 @@ def unasked_files(root: str, left_out: Mapping[str, str], unasked: Iterable[str]
                 asked.append(os.path.join(root, *found.split("/")))
                 if is_plain_file(root, found):
                     yield found
-        if not path.endswith("/") and any(f"/{path}".endswith(f"/{end}") for end in ends):
+        name = path.rpartition("/")[2].lower()
+        if name and (any(f"/{path}".endswith(f"/{end}") for end in ends) or INSTALLED_FROM.fullmatch(name)):
             yield path
 
 

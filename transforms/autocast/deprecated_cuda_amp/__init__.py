@@ -32,7 +32,8 @@ where the project replaces parts of `torch.cuda.amp`, or where `*args` hide what
 ## Not flagged
 
 A project whose pins (or the install line of its README) stay below torch 2.4, which does not warn; those of the root
-count for nested packages too. A file that imports `torch._six` (gone since 2.0), itself or through others. A project
+count for nested packages too, and what `requirements-inference.txt` allows says nothing of
+code that trains. A file that imports `torch._six` (gone since 2.0), itself or through others. A project
 without pins that pins a `cudatoolkit` up to 11.7 or a sibling (`torchaudio==0.8.0`), is built in an image with an older
 torch (of any vendor, with the tag in an `ARG`), or names only older releases in its README.
 Code that only older releases reach: version tests, `hasattr(torch.amp, "GradScaler")`, `except AttributeError`.
@@ -54,7 +55,10 @@ from packaging.version import Version
 from ....codemod.model import Finding, Fix, Place, Rule
 from ....codemod.proof.needs import Known, Release
 from ....codemod.proof.proving import proved
+from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.imports import importers_of, reached_from
+from ....codemod.purpose.training import reached_modules, training_modules
+from ....codemod.purpose.words import AFTER_TRAINING, Purpose
 from ....codemod.python.arguments import bind
 from ....codemod.python.names import ModuleNames, checked_modules, modules_with
 from ....codemod.python.scopes import is_off
@@ -101,13 +105,22 @@ def _is_hidden(groups: Sequence[Group]) -> bool:
 def _never_warns(project: Project, module: ModuleNames) -> bool:
     """Whether the file only runs with releases of PyTorch that do not warn."""
     path = module.path
-    if excludes(project, "torch", DEPRECATED_SINCE, path):
+    if excludes(project, "torch", DEPRECATED_SINCE, path, _served_by_others(project, module)):
         return True
     if allowed(project, "torch", path) is None and runs_older(project, DEPRECATED_SINCE, path) is not None:
         return True
     broken = broken_since(project, DEPRECATED_SINCE)
     users = (module, *importers_of(project, module)) if broken else ()
     return any(each.path in broken for each in reached_from(project, users, MAX_REACHED))
+
+
+def _served_by_others(project: Project, module: ModuleNames) -> frozenset[Purpose]:
+    """What training uses a file for none of: a manifest for that says nothing of the file."""
+    if module in training_modules(project) or purpose_of(module.path) is Purpose.TRAINING:
+        return AFTER_TRAINING
+    users, reached = importers_of(project, module), reached_modules(project)
+    is_known = module in reached and all(each in reached or purpose_of(each.path) in AFTER_TRAINING for each in users)
+    return AFTER_TRAINING - {purpose_of(each.path) for each in users} if is_known else frozenset()
 
 
 class Offer(Enum):
