@@ -12,7 +12,11 @@ from precfix.codemod.model import RemoveStatement, Span
 from precfix.codemod.purpose.set_elsewhere import given_elsewhere
 from precfix.codemod.python.names import names_of
 from precfix.codemod.rewrite import rewrite
+from precfix.codemod.source.discovery import Limits, discover
+from precfix.codemod.source.documents import FileKind
 from precfix.codemod.source.project import Project
+from precfix.codemod.source.question import FileQuestion
+from precfix.codemod.source.store import FileStore
 
 from . import growth
 from .growth import Shape, Work, work_of
@@ -117,3 +121,16 @@ def test_the_count_sees_a_square(tmp_path: Path) -> None:
 
     one, two = compared(40), compared(80)
     assert two.calls > 3.5 * one.calls
+
+
+def test_large_files_of_data_are_searched_in_their_vocabulary(tmp_path: Path) -> None:
+    """Read for the precision words, then for what is asked besides; from then on only for words with a space."""
+    text = '{"answer": "Some Plain words, float16 among them"}\n' * 10_000
+    (tmp_path / "answers.json").write_text(text)
+    limits = Limits()
+    store = FileStore(discover([tmp_path], (), limits), limits)
+    words = ("float16", "plain", "absent", "answer", "compute_environment", "bfloat16", "lain w")
+    asked = [FileQuestion.of((FileKind.JSON,), (word,)) for word in words]
+    work = growth.counted(lambda: [item.words[0] for item in asked if store.paths_for(item)])
+    assert [item.words[0] for item in asked if store.paths_for(item)] == ["float16", "plain", "answer", "lain w"]
+    assert work.of(*READING) == 3

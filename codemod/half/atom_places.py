@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from ..flow.contexts import autocasts_by_node
 from ..flow.lattice import Atom, DtypeSource, Mixture
 from ..model import Place
 from ..purpose.decided import Decided, decided, stated_values
 from ..purpose.given import is_given
 from ..purpose.proved_reach import can_run
-from ..purpose.runs import go_together
+from ..purpose.runs import can_be_open, go_together
 from ..python.conditions import conditions_in
 from ..python.names import ModuleNames, modules_at, names_of
 from ..python.paths import guards
@@ -35,11 +36,14 @@ def chain_of(atom: Atom) -> list[DtypeSource]:
 
 
 def steps_can_run(project: Project, atoms: Iterable[Atom]) -> bool:
-    """Whether some run takes the branches in which atoms got their dtype."""
+    """Whether some run takes the branches in which atoms got their dtype, and opens the regions that gave it."""
     for step in (step for atom in atoms for step in chain_of(atom)):
         document = project.document(step.path)
         module = names_of(project, document) if document is not None and hasattr(step.node, "lineno") else None
-        if module is not None and step.node in module.parents and not can_run(project, module, step.node):
+        if module is None or step.node not in module.parents:
+            continue
+        region = autocasts_by_node(project, module).get(step.node)
+        if not can_run(project, module, step.node) or (region is not None and not can_be_open(project, region)):
             return False
     return True
 

@@ -10,23 +10,29 @@ from ..flow.parts import all_parts, parts_of
 from ..purpose.entered import way_inside
 from ..purpose.runs import HalfProgram
 from ..python.callers import callers_of
+from ..python.creations import creations_of, known_creations
 from ..python.functions import lineage
-from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, modules_with
+from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, last_name, modules_with
 from ..python.reach import Reached, reached
 from ..source.documents import FileKind
 from ..source.project import Project
 from ..torch.autocast import Autocast
+from ..torch.entering_calls import sites_of
 from .half_classes import made_model, made_models
 
 AROUND = ("with", "decorator")
 """The forms of regions that tell what they are around."""
 SETTINGS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.NOTEBOOK, FileKind.SHELL)
+MAX_HOPS = 4
+"""How many calls up a prepared model is looked for."""
 MAX_PARTS = 200
 """Classes of the models in one region that are looked into."""
 
 
 def can_be_inside(project: Project, run: HalfProgram, module: ModuleNames, node: ast.AST) -> bool:
     """Whether code can run in the region of ``run``: models are handed to it, anything else its body has to call."""
+    if run.trainer == "accelerate" and not run.by_engine and _is_left_unprepared(project, module, node):
+        return False
     owner = module.scope_of(node).enclosing_class
     if owner is not None and flow_of(project).is_module(ProjectClass(module, owner)):
         named = module in run.starts or is_named(project, owner)
@@ -152,6 +158,57 @@ def _classes_run_in(project: Project, region: Autocast) -> frozenset[ProjectClas
             waiting += parts_of(project, current)
             waiting += (ProjectClass(*item) for item in lineage(project, current.module, current.scope))
     return frozenset(found) if found and not waiting else None
+
+
+# --- what accelerate does not wrap -------------------------------------------------------------------------------------
+
+
+def _is_left_unprepared(project: Project, module: ModuleNames, node: ast.AST, hops: int = 0) -> bool:
+    """Whether all that is seen to call code are plain functions, and objects that no Accelerator prepares.
+
+    accelerate opens autocast in the forward passes of what it prepares, and nowhere else.
+    """
+    function = module.scope_of(node).function.node
+    if way_inside(project, module, node) is not None or hops > MAX_HOPS:
+        return False
+    return not isinstance(function, FunctionNode) or project.memo(_is_called_unprepared, (module, function, hops))
+
+
+def _is_called_unprepared(project: Project, asked: tuple[ModuleNames, FunctionNode, int]) -> bool:
+    module, function, hops = asked
+    sites = list(sites_of(project, module, function))
+    owner = module.scopes[function].enclosing_class
+    of_object = owner is not None and flow_of(project).is_module(ProjectClass(module, owner))
+    if not sites:
+        return hops > 0 and not of_object
+    return all(
+        (not of_object or _is_never_prepared(project, other, call))
+        and _is_left_unprepared(project, other, call, hops + 1)
+        for other, call in sites
+    )
+
+
+def _is_never_prepared(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """Whether it is known what makes the model that is called, and no ``prepare`` is given it."""
+    made_by = creations_of(project, module, call.func)
+    if isinstance(call.func, ast.Attribute) and not made_by:
+        made_by = creations_of(project, module, call.func.value)
+    prepared = project.fact(_prepared)
+    return bool(made_by) and all(
+        made.call not in prepared and not any(last_name(each.func) == "prepare" for each in made.through)
+        for made in made_by
+    )
+
+
+def _prepared(project: Project) -> frozenset[ast.AST]:
+    """The calls that make what is handed to an Accelerator."""
+    return frozenset(
+        made.call
+        for module in modules_with(project, ("prepare",))
+        for call in module.calls_by_name.get("prepare", ())
+        for given in call.args
+        for made in known_creations(project, module, given)
+    )
 
 
 # --- classes that nothing names ---------------------------------------------------------------------------------------

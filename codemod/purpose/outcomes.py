@@ -30,7 +30,7 @@ from ..torch.dtypes import TextCondition
 from ..torch.tables.operations import OPERATIONS
 from .files import is_test
 from .set_elsewhere import given_elsewhere
-from .switches import declared_options, is_set
+from .switches import OF_TRAINER, declared_options, is_set, trainer_switches_are_off
 from .training_switches import is_needed
 
 DISPLAYS = (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.JoinedStr, ast.Lambda, ast.BinOp, ast.ListComp)
@@ -320,7 +320,8 @@ def _setting(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) 
     is_option = may_hold_settings(project, module, node.value)
     declared = project.memo(declared_options, (module, node.attr)) if is_option else ()
     if not declared:
-        yield OPEN
+        is_off = is_option and node.attr in OF_TRAINER and trainer_switches_are_off(project)
+        yield ("bool", False) if is_off else OPEN
     for option in declared:
         if option.switch is not None:
             yield ("bool", option.value_when_absent)

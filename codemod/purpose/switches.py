@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from ..python.glimpses import may_set
@@ -10,6 +11,7 @@ from ..python.names import ModuleNames, modules_at, names_of
 from ..python.options import Option, options_in
 from ..python.scopes import is_off
 from ..source.documents import FileKind
+from ..source.facts import fact
 from ..source.project import Project
 
 MAX_DECLARING_FILES = 12
@@ -18,6 +20,14 @@ LAUNCHING = (FileKind.SHELL, FileKind.TEXT, FileKind.YAML, FileKind.JSON, FileKi
 """Files in which a run is started or configured."""
 DECLARING = ("add_argument", "option", "add_option")
 """Methods that declare an option."""
+OF_TRAINER = ("fp16", "bf16")
+"""The switches of transformers' arguments, which are off where nothing is said."""
+STATED = re.compile(
+    r"""(?:--(?:fp16|bf16)(?![\w-])(?:[ \t]+|=)?|(?<![\w.-])["']?(?:fp16|bf16)["']?[ \t]*[:=](?!=)\s*"""
+    r"""(?:\{\s*["']?enabled["']?\s*:\s*)?)["']?([^\s"',}]*)"""
+)
+"""What a launch line or a configuration gives one of them, also DeepSpeed's section of that name."""
+OFF, UNSAID = ("false", "0", "no", "none", "null"), ("auto",)
 
 
 def declared_options(project: Project, asked: tuple[ModuleNames, str]) -> tuple[Option, ...]:
@@ -48,7 +58,11 @@ def is_set(project: Project, name: str) -> bool:
                 return True
     if any(_names(item.text, spellings[1]) for item in project.documents(FileKind.NOTEBOOK, spellings)):
         return True
-    documents = project.python_documents(spellings, where=lambda text: may_set(text, name))
+    return _is_set_by_code(project, name)
+
+
+def _is_set_by_code(project: Project, name: str) -> bool:
+    documents = project.python_documents((name, name.replace("_", "-")), where=lambda text: may_set(text, name))
     return any(_is_set_in(names_of(project, document), name) for document in documents)
 
 
@@ -64,6 +78,18 @@ def _is_set_in(module: ModuleNames, name: str) -> bool:
             return True
     texts = (node for node in module.of_type(ast.Constant) if isinstance(node.value, str) and "--" in node.value)
     return any(_names(str(node.value).replace("_", "-"), flag[2:]) and not _declares(module, node) for node in texts)
+
+
+@fact
+def trainer_switches_are_off(project: Project) -> bool:
+    """Whether launch lines or files give the switches of transformers' arguments, and all that gives them is off."""
+    kinds = (*LAUNCHING, FileKind.NOTEBOOK)
+    texts = (item.text for kind in kinds for item in project.documents(kind, OF_TRAINER))
+    stated = [found[1].lower() for text in texts for found in STATED.finditer(text)]
+    given = [value for value in stated if value not in UNSAID]
+    return bool(given) and all(value in OFF for value in given) and not any(
+        _is_set_by_code(project, name) for name in OF_TRAINER
+    )
 
 
 def is_spelled(project: Project, word: str) -> bool:

@@ -3,8 +3,8 @@
 A spelling that only exists from some release on may be written into code only when no manifest promises to run with an
 older one. The requirements that hold at run time come first; where they leave the package open, those of its extras
 count, then what a lock file or image fixes, then development requirements, then what the code uses. Of several equals
-the loosest counts: beside
-``torch==2.8`` in one file a plain ``torch`` in another allows everything.
+the loosest counts: beside ``torch==2.8`` in one file a plain ``torch`` in another allows everything. The extras of a
+project that lies within another count beside what the outer one requires: it may be installed alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..source.documents import FileKind
 from ..source.project import Project
 from .code_pins import pins_of_code
 from .manifests import CONDA_WORD, directory_of, is_manifest, is_script, pins_in
-from .requirements import Pin
+from .requirements import Pin, Tier
 
 CONDA_NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch"}
 """Conda's names for a package, where they are not the ones of the Python index."""
@@ -83,6 +83,8 @@ def _allowed(project: Project, asked: tuple[str, str | None]) -> VersionRange | 
     if folder is not None:
         nearest = max((len(directory_of(pin.place.path)) for pin in deciding if len(pin.specifiers)), default=0)
         deciding = [pin for pin in deciding if len(directory_of(pin.place.path)) >= nearest]
+        nearer = (pin for pin in pins if pin.tier is Tier.EXTRA and len(directory_of(pin.place.path)) > nearest)
+        deciding += [pin for pin in nearer if len(pin.specifiers) and tier is Tier.RUN_TIME]
     return VersionRange(tuple(deciding)) if deciding else None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from .documents import Document, FileKind
-from .word_search import words_in
+from .word_search import those_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class FileQuestion:
     def may_fit(self, document: Document) -> bool:
         """Whether a document is of one of the kinds and holds one of the words."""
         return document.kind in self.kinds and (
-            not self.words or not words_in(document.data, self.words).isdisjoint(self.words)
+            not self.words or bool(those_in(document.data.lower(), self.words))
         )
 
     def is_written_in(self, document: Document) -> bool:

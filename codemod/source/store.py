@@ -14,7 +14,12 @@ from .documents import Document, FileKind, Unreadable, kind_of
 from .question import FileQuestion
 from .reading import FileRefused, read_regular_file
 from .word_index import INDEXED, WordIndex, is_word
-from .word_search import PRECISION_WORDS, SEARCHED, words_in
+from .word_search import PRECISION_WORDS, SEARCHED, those_in, vocabulary_of, words_in
+
+LARGE = 2**18
+"""Bytes from which on a file is data rather than settings: of what is searched again the vocabulary is kept."""
+MAX_VOCABULARIES = 2**26
+"""Bytes of vocabularies that are kept."""
 
 
 class FileStore:
@@ -38,6 +43,7 @@ class FileStore:
         self._passing: WeakValueDictionary[str, Document] = WeakValueDictionary()
         self._words: dict[str, frozenset[str]] = {}  # path -> the words it holds, of those ever asked for
         self._asked: dict[str, frozenset[str]] = {}  # path -> the words, those of `SEARCHED` aside, it was searched for
+        self._vocabularies: dict[str, bytes] = {}  # of large files that were searched more than once
         self._index = WordIndex(self._bytes, self.paths)
         self._answers: dict[object, dict[str, None]] = {}
         self._of_kinds: dict[tuple[FileKind, ...], dict[str, None]] = {}
@@ -158,11 +164,22 @@ class FileStore:
             new = tuple(word for word in others if asked is None or (word not in asked and within[word] <= held))
             if asked is not None and not new:
                 continue
-            data = self._read(path)
-            if data is None:
+            found = self._found(path, new, is_first=asked is None)
+            if found is None:
                 continue
-            self._words[path] = self._words.get(path, frozenset()) | words_in(data, new)
+            self._words[path] = held | found
             self._asked[path] = (asked or frozenset()) | frozenset(new)
+
+    def _found(self, path: str, words: tuple[str, ...], *, is_first: bool) -> frozenset[str] | None:
+        """Which of the words a file holds, and at first which of `SEARCHED`; None where it cannot be read."""
+        if path in self._vocabularies and all(len(word.split()) == 1 for word in words):
+            return those_in(self._vocabularies[path], words)
+        data = self._read(path)
+        if data is None or is_first:
+            return words_in(data, words) if data is not None else None
+        if len(data) > LARGE and sum(map(len, self._vocabularies.values())) < MAX_VOCABULARIES:
+            self._vocabularies[path] = vocabulary_of(data)
+        return those_in(data.lower(), words)
 
     def _bytes(self, path: str) -> bytes | None:
         """The bytes of a file, which is not opened while a document holds them."""

@@ -36,5 +36,14 @@ def words_in(data: bytes, more: Iterable[str] = ()) -> frozenset[str]:
     for key, words, names in _ENCODED:
         if key in lowered:
             held.update(names if len(words) == 1 else (word for word, encoded in words if encoded in lowered))
-    held.update(word for word in more if word.encode("utf-8", "surrogatepass") in lowered)
-    return frozenset(held)
+    return frozenset(held) | those_in(lowered, more)
+
+
+def those_in(lowered: bytes, words: Iterable[str]) -> frozenset[str]:
+    """The words (lower case) that bytes in lower case hold."""
+    return frozenset(word for word in words if word.encode("utf-8", "surrogatepass") in lowered)
+
+
+def vocabulary_of(data: bytes) -> bytes:
+    """What stands between spaces in ``data``, in lower case and each once: it holds the same words without a space."""
+    return b"\n".join(set(data.lower().split()))
