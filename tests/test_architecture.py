@@ -357,6 +357,7 @@ def _stores(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 NOT_PYTHON = {
     "codemod/purpose/files.py": "names of files",
+    "codemod/purpose/switches.py": "launch lines and configuration files",
     "codemod/python/glimpses.py": "files that are not parsed",
     "codemod/python/identifiers.py": "one name, into words",
     "codemod/releases/manifests.py": "requirements in instructions",

@@ -39,6 +39,12 @@ def cast_of_each(module: ModuleNames, statement: ast.stmt, name: str) -> ast.Cal
     return _only_cast(function.body) if isinstance(function, ast.FunctionDef) else None
 
 
+def part_cast(cast: ast.Call, name: str) -> str:
+    """The attribute of a model that a call casts alone: ``model.head.to(torch.bfloat16)``; empty for none."""
+    owner = receiver_of(cast, *CASTS)
+    return owner.attr if isinstance(owner, ast.Attribute) and ast.unparse(owner.value) == name else ""
+
+
 def _of_listed(loop: ast.For) -> ast.Call | None:
     """The one cast of the variable of a loop."""
     calls = [item.value for item in loop.body if isinstance(item, ast.Expr) and isinstance(item.value, ast.Call)]

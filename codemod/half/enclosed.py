@@ -160,7 +160,7 @@ def _classes_run_in(project: Project, region: Autocast) -> frozenset[ProjectClas
     return frozenset(found) if found and not waiting else None
 
 
-# --- what accelerate does not wrap -------------------------------------------------------------------------------------
+# --- what accelerate does not wrap ------------------------------------------------------------------------------------
 
 
 def _is_left_unprepared(project: Project, module: ModuleNames, node: ast.AST, hops: int = 0) -> bool:

@@ -82,8 +82,9 @@ def half_weights(
         by_fabric = made_half_by_fabric(project, module, model) if not freezes else None
         return HalfWeights(ast.unparse(model), *by_fabric) if by_fabric is not None else None
     name, change = ast.unparse(model), half[0].change
-    place = change.module.place(change.node, f"{name} {change.does} {half[0].dtype.name} here")
     whole = f"{name}.{change.part}" if change.part else name
+    subject = whole if not change.is_copying else name
+    place = change.module.place(change.node, f"{subject} {change.does} {half[0].dtype.name} here")
     return HalfWeights(whole, half[0].dtype, place, half[0].decided, half[0].adapted, change)
 
 

@@ -13,18 +13,19 @@ from ..python.bindings import default_of
 from ..python.callers import callers_of
 from ..python.conditions import conditions_in
 from ..python.creations import Creation, creations_of
+from ..python.functions import class_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..python.paths import function_of, position
 from ..source.project import Project
 from ..torch.api import CASTS, LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, SAME_MODULE, WEIGHT_CASTS
 from ..torch.dtype_values import constants_of, scenarios_of
-from ..torch.dtypes import BF16, FP32, Dtype, Scenario, TextCondition, Unknown, as_dtype
+from ..torch.dtypes import BF16, FP32, HALVES, Dtype, Scenario, TextCondition, Unknown, as_dtype
 from ..torch.weight_changes import may_change_back
 from ..trainers.reading.links import sources
-from ..trainers.reading.loads import Load, as_read, load_at
+from ..trainers.reading.loads import Load, as_read, load_at, may_be_quantized
 from ..trainers.reading.trained_loads import Mention, is_below, may_recast, mentions, mentions_of
 from .built_half import FROZEN, built_in
-from .casts_of_each import assigned_state, cast_of_each, cast_of_state, is_of_adapters
+from .casts_of_each import assigned_state, cast_of_each, cast_of_state, is_of_adapters, part_cast
 from .default_dtypes import setter_of
 from .remade_inside import recasts_inside
 
@@ -159,10 +160,9 @@ def _asked(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scena
     if load is None:
         return cast_values(project, module, call)
     load = as_read(project, load)
-    if load.quantized or load.unsloth:
+    if load.unsloth or may_be_quantized(project, load):
         return ()
-    stored = stored_dtype(project, load)
-    if stored is not None:
+    if (stored := stored_dtype(project, load)) is not None:
         return (Scenario(stored),)
     values = scenarios_of(project, module, load.node) if load.node is not None else IN_FLOAT32
     named = tuple(map(_named, values))
@@ -297,6 +297,8 @@ def _of_statement(project: Project, mention: Mention, made: Creation, known: set
         asked = ((call, cast_values(project, module, call)) for call in _chained(cast))
         call, values = next((item for item in asked if item[1] != KEPT), (cast, KEPT))
         yield WeightChange(module, call, values, given)
+    elif isinstance(cast, ast.Call) and part_cast(cast, name) and _lowers(project, module, made, cast):
+        yield WeightChange(module, cast, cast_values(project, module, cast), given, part=part_cast(cast, name))
     elif mentions(statement, KEEPING_ADAPTERS):
         yield WeightChange(module, statement, KEPT, given, is_adapter=True)
     elif mentions(statement, WIDE_ADAPTERS) or may_change_back(statement, name) or _is_new_part(statement, name):
@@ -306,6 +308,13 @@ def _of_statement(project: Project, mention: Mention, made: Creation, known: set
         yield _of_freezing(module, statement, given)
     elif any(recasts_inside(project, mention, made, item) for item in nodes if isinstance(item, ast.Call)):
         yield WeightChange(module, statement, (), given)
+
+
+def _lowers(project: Project, module: ModuleNames, made: Creation, cast: ast.Call) -> bool:
+    """Whether a cast of a part lowers it, and nothing near the model is seen to freeze parts."""
+    near = (module, made.module, *(class_of(project, made.module, made.call.func) or ())[:1])
+    lowers = any(item.value in HALVES for item in cast_values(project, module, cast))
+    return lowers and not any(word in item.document.text for item in near for word in FROZEN)
 
 
 def _of_list(module: ModuleNames, statement: ast.stmt, name: str) -> Iterator[Mention]:

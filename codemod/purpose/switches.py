@@ -87,8 +87,10 @@ def trainer_switches_are_off(project: Project) -> bool:
     texts = (item.text for kind in kinds for item in project.documents(kind, OF_TRAINER))
     stated = [found[1].lower() for text in texts for found in STATED.finditer(text)]
     given = [value for value in stated if value not in UNSAID]
-    return bool(given) and all(value in OFF for value in given) and not any(
-        _is_set_by_code(project, name) for name in OF_TRAINER
+    return (
+        bool(given)
+        and all(value in OFF for value in given)
+        and not any(_is_set_by_code(project, name) for name in OF_TRAINER)
     )
 
 

@@ -35,9 +35,7 @@ class FileQuestion:
 
     def may_fit(self, document: Document) -> bool:
         """Whether a document is of one of the kinds and holds one of the words."""
-        return document.kind in self.kinds and (
-            not self.words or bool(those_in(document.data.lower(), self.words))
-        )
+        return document.kind in self.kinds and (not self.words or bool(those_in(document.data.lower(), self.words)))
 
     def is_written_in(self, document: Document) -> bool:
         """Whether the text holds a word of each group."""

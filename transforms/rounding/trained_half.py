@@ -23,7 +23,7 @@ from ...codemod.torch.dtypes import FP16, HALVES, Dtype
 from ...codemod.trainers.reading.declarations import scope_of_call
 from ...codemod.trainers.reading.launched_loads import launched_loads
 from ...codemod.trainers.reading.links import sources
-from ...codemod.trainers.reading.loads import Load
+from ...codemod.trainers.reading.loads import Load, may_be_quantized
 from ...codemod.trainers.reading.scopes import TextOrigin
 from ...codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads, trainer_calls
 from .half_optimizers import HalfOptimizer
@@ -117,7 +117,7 @@ def _makes_optimizer(project: Project, module: ModuleNames, trainer: ast.Call) -
 def _of_load(project: Project, load: Load) -> HalfWeights | None:
     """The 16-bit weights of a model as it is loaded."""
     dtype = next(iter(load.dtypes)) if len(load.dtypes) == 1 else stored_dtype(project, load)
-    if not isinstance(dtype, Dtype) or dtype not in HALVES or load.quantized or load.unsloth:
+    if not isinstance(dtype, Dtype) or dtype not in HALVES or load.unsloth or may_be_quantized(project, load):
         return None
     return HalfWeights("the model", dtype, load.module.place(load.call, f"the weights are loaded in {dtype.name} here"))
 

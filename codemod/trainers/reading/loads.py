@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...purpose.outcomes import can_come_out
 from ...python.brought_entries import brought_keywords
 from ...python.callers import callers_of
 from ...python.keywords import Keywords, entries_of, keywords_of, stores_in
@@ -39,6 +40,15 @@ class Load:
         """Whether the weights are integers, or may be."""
         named = [self.given.values.get(key) for key in QUANTIZED_KEYS]
         return not self.given.complete or any(not is_off(node) for node in named if node is not None)
+
+
+def may_be_quantized(project: Project, load: Load) -> bool:
+    """Whether some run may load integers: a configuration that every call leaves None asks for none."""
+    named = [load.given.values.get(key) for key in QUANTIZED_KEYS]
+    return load.quantized and (
+        not load.given.complete
+        or any(node is not None and can_come_out(project, load.module, node, True) for node in named)
+    )
 
 
 def load_at(project: Project, module: ModuleNames, call: ast.Call) -> Load | None:
