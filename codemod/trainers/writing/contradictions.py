@@ -94,12 +94,18 @@ def clashes_of(project: Project, code: str) -> Iterator[Clash]:
 
 
 def _of_values(project: Project, scope: SettingScope, contradiction: Contradiction) -> Iterator[Clash]:
-    """What a call is handed from elsewhere: ``Trainer(precision=cfg["precision"])`` and a file that says ``fp16``."""
+    """What a call is handed from elsewhere: ``Trainer(precision=cfg["precision"])`` and a file that says ``fp16``.
+
+    The default of an option counts where no run is given another value.
+    """
     read = {other.path for other in scopes_of(project) if other.framework is scope.framework}
-    for item in handed_to(project, scope):
+    handed = list(handed_to(project, scope))
+    stated = {item.setting for item in handed if item.source.kind in GIVEN}
+    for item in handed:
         source, setting = item.source, item.setting
-        is_given = source.kind in GIVEN and not (source.is_guessed or source.picked_by or source.word or item.without)
-        if not is_given or source.path in read - {scope.path} or not _is_as_stored(scope, setting, source.key):
+        is_taken = source.kind in GIVEN or (source.kind == "option" and setting not in stated)
+        is_taken = is_taken and not (source.is_guessed or source.picked_by or source.word or item.without)
+        if not is_taken or source.path in read - {scope.path} or not _is_as_stored(scope, setting, source.key):
             continue
         if source.is_reference or _is_for_others(project, scope, source):
             continue

@@ -44,23 +44,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 
-from ...codemod.model import Edit, EditRefused, Finding, Fix, Place, Rule
-from ...codemod.proof.needs import RAISES, Need, SameResult
-from ...codemod.proof.proving import proved
-from ...codemod.python.names import ModuleNames, checked_modules, string_of
-from ...codemod.releases.pins import allowed, is_from_source
-from ...codemod.source.project import Project
-from ...codemod.trainers.reading.declarations import checked_scopes, scopes_of
-from ...codemod.trainers.reading.deepspeed_objects import CONFIG_WORDS, is_deepspeed_config
-from ...codemod.trainers.reading.precision import Compute, precision_of
-from ...codemod.trainers.reading.scopes import Setting, SettingScope
-from ...codemod.trainers.writing.edits import edits_of
-from ...codemod.trainers.writing.findings import findings_of
-from ...codemod.trainers.writing.handed_deepspeed import handed_by_accelerate, is_plain_call
-from ...codemod.trainers.writing.steps import ChangeStep
+from ....codemod.model import Edit, EditRefused, Finding, Fix, Rule
+from ....codemod.proof.needs import RAISES, Need, SameResult
+from ....codemod.proof.proving import proved
+from ....codemod.python.names import ModuleNames, checked_modules, string_of
+from ....codemod.releases.pins import allowed, is_from_source
+from ....codemod.source.project import Project
+from ....codemod.trainers.reading.declarations import checked_scopes
+from ....codemod.trainers.reading.deepspeed_objects import CONFIG_WORDS, is_deepspeed_config
+from ....codemod.trainers.reading.scopes import Setting, SettingScope
+from ....codemod.trainers.writing.edits import edits_of
+from ....codemod.trainers.writing.findings import findings_of
+from ....codemod.trainers.writing.steps import ChangeStep
+from .trainer_words import TYPES, TrainerWord, word_for
 
 STRAYS = {
     "bf16.scaling": ("loss-scale keys", "ds-bf16-loss-scale"),
@@ -279,63 +276,6 @@ def _is_filled_in(module: ModuleNames) -> bool:
                 return True
             stored = stored.value if isinstance(stored.value, ast.Subscript) else None
     return False
-
-
-# --- trainers that fill in auto ---------------------------------------------------------------------------------------
-
-
-TYPES = {Compute.BF16: "bf16", Compute.FP16: "fp16"}
-
-
-@dataclass(frozen=True, slots=True)
-class TrainerWord:
-    """A trainer that reads a DeepSpeed file, and the 16-bit type that it switches on."""
-
-    type: str
-    """Empty where it certainly switches none on."""
-    config: str
-    """Path of the DeepSpeed file in the project."""
-    place: Place
-
-
-def word_for(project: Project, path: str) -> TrainerWord | None:
-    """The only type that trainers ask for when they read this file; None when they differ or none is known."""
-    words = [word for word in project.fact(_all_words) if word.config == path]
-    return words[0] if len({word.type for word in words}) == 1 else None
-
-
-def _all_words(project: Project) -> tuple[TrainerWord, ...]:
-    """Every launch line and every ``TrainingArguments``-like call that says both, written out."""
-    return tuple(_words(project))
-
-
-def _words(project: Project) -> Iterator[TrainerWord]:
-    named = ((scope, _deepspeed_file(scope)) for scope in scopes_of(project))
-    for scope, written in (*named, *handed_by_accelerate(project)):
-        path = _in_project(project, written)
-        compute = precision_of(project, scope).compute if path is not None else None
-        if path is not None and compute in TYPES:
-            yield TrainerWord(TYPES[compute], path, precision_of(project, scope).place)
-        elif path is not None and compute is Compute.FP32 and is_plain_call(scope):
-            yield TrainerWord("", path, precision_of(project, scope).place)
-
-
-def _deepspeed_file(scope: SettingScope) -> str:
-    """The file that a command line or a call passes as its DeepSpeed configuration; empty where it passes none."""
-    if scope.command is not None:
-        words = (*scope.command.words, "")
-        parts = ((word, after) if "=" not in word else word.split("=", 1) for word, after in pairwise(words))
-        return next((value for flag, value in parts if flag == "--deepspeed"), "")
-    call = scope.call
-    given = next((item.value for item in call.keywords if item.arg == "deepspeed"), None) if call is not None else None
-    return string_of(given) or ""
-
-
-def _in_project(project: Project, written: str) -> str | None:
-    """The one project file that a written path can mean, or None."""
-    tail = written.lstrip("./")
-    found = [path for path in project.paths if tail and (path == tail or path.endswith("/" + tail))]
-    return found[0] if len(found) == 1 else None
 
 
 rule = Rule.of("PF502", check)
