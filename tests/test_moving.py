@@ -1638,8 +1638,8 @@ PLAIN = """
 """
 
 
-def test_launched_programs_that_state_nothing_are_counted(tmp_path: Path) -> None:
+def test_launched_programs_that_state_nothing_are_left(tmp_path: Path) -> None:
     shown = 'import torch\n\nif __name__ == "__main__":\n    print(torch.nn.Linear(8, 8)(torch.ones(1, 8)))\n'
     files = {"plain.py": PLAIN, "show.py": shown, "run.sh": "torchrun plain.py --steps 5\npython show.py\n"}
     report, _ = moved(tmp_path, all_rules(), files)
-    assert [(run.path, run.row, run.state) for run in report.moves] == [("run.sh", 1, MoveState.UNSTATED)]
+    assert [(run.path, run.row, run.state) for run in report.moves] == [("run.sh", 1, MoveState.LEFT)]

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..engine import Options
+from ..half.weighed_ledger import run_of
 from ..model import Finding, Place, Span
 from ..outcome import Declaration, MoveState, RunEntry, RunMove, RunReport, Target
 from ..purpose.files import purpose_of
+from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import FP16, Dtype, as_dtype
 from ..trainers.framework import FAMILIES
@@ -19,6 +21,7 @@ from ..trainers.reading.followed import BY_MACHINE, regimes_given
 from ..trainers.reading.left_open import ELSEWHERE
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.run_regimes import NOTHING
+from ..trainers.reading.silent_runs import where_to_state
 from ..trainers.reading.stated_apex import FLOAT16_ALONE
 from ..trainers.reading.stated_casts import PARTS
 from ..trainers.writing.transactions import STAYS
@@ -99,6 +102,9 @@ def with_still(project: Project, after: Project, each: Verdict, row: RunMove, ta
         return replace(row, after=target.regime, state=MoveState.MOVED)
     if not row.is_left and row.state not in (MoveState.MOVED, MoveState.UNSTATED):
         return replace(row, still=tuple(shown_to_users(each.pair, target))) if row.state is MoveState.THERE else row
+    if row.is_left and not (run.entries or each.left) and (read := run_of(project, run)) is not None:
+        place = where_to_state(project, read, target.regime, _to_add(target))
+        return replace(row, why=(place,)) if place is not None else row
     code = modules_and_built(project, run)
     net, modules = (still_saying if row.is_left else not_known)(after, each.pair, target, *code), code[0]
     if row.state is MoveState.MOVED:
@@ -121,6 +127,15 @@ def _follows_setting(project: Project, after: Project, each: Verdict, target: Ta
     path, regions = each.pair.before.path, (item for item in each.pair.declared if item.role == "compute")
     is_given = all(item.condition or item.feeds for item in regions)
     return is_given and regimes_given(project, path) != regimes_given(after, path) == {target.regime}
+
+
+def _to_add(target: Target) -> str:
+    """What brings plain code that states no precision to a target."""
+    dtype = compute_dtype(target.regime)
+    name = dtype.name if dtype is not None else FP32
+    if target.regime != mixed_of(target):
+        return f"the model cast to {name}"
+    return f"autocast in {name} around its forward pass{' and a gradient scaler' if dtype == FP16 else ''}"
 
 
 def _start(run: RunReport, target: Target) -> Place:
@@ -151,7 +166,8 @@ def _state(each: Verdict, target: Target, withdrawn: bool, stated: bool) -> Move
     if each.left or not (arrived or is_open) or (regime == UNKNOWN and stated):
         return MoveState.WITHDRAWN if withdrawn else MoveState.LEFT
     if regime == UNKNOWN:
-        return MoveState.UNSTATED
+        is_silent = not each.pair.before.entries and target.regime != FP32
+        return MoveState.LEFT if is_silent else MoveState.UNSTATED
     return MoveState.THERE if regime == each.pair.before.regime else MoveState.MOVED
 
 

@@ -22,10 +22,11 @@ from .programs_started import trains_among_tests
 from .run_code import is_used
 from .run_files import reads_python_file
 from .run_members import Run, RunMember
-from .run_regimes import by_default, is_started, otherwise, regime_of_code, regime_of_run, steps
+from .run_regimes import by_default, is_started, otherwise, regime_of_code, regime_of_run
 from .run_settings import TEXT, off_by, settings_of, standing_of
 from .runs import all_runs_of
 from .scopes import NULL, Setting, SettingScope, TextOrigin
+from .silent_runs import silent_runs
 from .source import ValueSource
 from .stated_shell import stated_in_texts
 from .stated_words import SHOWN, text_of
@@ -51,7 +52,7 @@ class Ledger:
     """By file what no run reaches: libraries, models, configurations that nothing is seen to start; and programs in
     which neither a training step nor a regime is seen."""
     silent: tuple[RunReport, ...] = ()
-    """Launched runs that train and of which nothing is declared: no audit lists them, and a move counts them."""
+    """Runs that train and of which nothing is declared: no audit lists them, and a move names them."""
 
 
 def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
@@ -79,9 +80,7 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
         says = any(entry.declaration.role != "cast" for entry in told.entries)
         counts = told.regime != "unknown" or (told.trains and says)
         (started if counts and is_started(project, run, told.path, told.regime) else others).append(told)
-    quiet = ((run, told) for run, told in made if run.command is not None and not told.entries and told.trains)
-    silent = (told for run, told in quiet if steps(project, run))
-    return Ledger(tuple(declarations), tuple(started), tuple(others), tuple(silent))
+    return Ledger(tuple(declarations), tuple(started), tuple(others), tuple(silent_runs(project, made)))
 
 
 def _likenesses(project: Project) -> Iterator[Declaration]:

@@ -9,13 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...outcome import Declaration, RunEntry
 from ...purpose.files import is_test
-from ...python.names import modules_at
 from ...source.project import Project
 from ...torch.dtypes import FP32, TRUE, Dtype, as_dtype
 from .followed import BY_MACHINE, NOT_GIVEN, OF_COMMAND, OR_FLOAT32
 from .left_open import ELSEWHERE
 from .loaded_files import serves_inference
-from .programs_started import is_program, uses_step_of
+from .programs_started import is_program
 from .run_members import Run
 from .run_settings import OF_WEIGHTS, files_that_switch_on, name_of, off_by, regime_of_settings
 from .scopes import SettingScope, TextOrigin
@@ -166,12 +165,6 @@ def is_started(project: Project, run: Run | None, path: str, regime: str) -> boo
     if path.endswith(".ipynb") or (run is not None and any(_configures(member.scope) for member in run.members)):
         return True
     return is_program(project, path) if path.endswith(".py") else run is not None and regime != "unknown"
-
-
-def steps(project: Project, run: Run) -> bool:
-    """Whether a run uses a training step of its own code."""
-    modules = modules_at(project, run.modules)
-    return any(uses_step_of(project, run.modules[0], module) for module in modules)
 
 
 def _configures(scope: SettingScope) -> bool:
