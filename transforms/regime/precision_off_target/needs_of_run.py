@@ -12,7 +12,7 @@ from ....codemod.purpose.imports import imported_modules, importers_of
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import trains
 from ....codemod.python.creations import creations_of
-from ....codemod.python.names import FunctionNode, ModuleNames, modules_with, resolve, string_of
+from ....codemod.python.names import FunctionNode, ModuleNames, is_none, modules_with, resolve, string_of
 from ....codemod.python.paths import guards, name_parts
 from ....codemod.python.reach import reached
 from ....codemod.python.scopes import is_off, last_name
@@ -40,7 +40,7 @@ from .needs_of_gradients import gradients_by_hand
 from .needs_of_packages import foreign_code
 from .region_results import arrays_inside
 from .unknown_arrays import array_of_steps, array_of_trainers
-from .weights_trained import only_adapters
+from .weights_trained import float32_adapters, only_adapters
 
 LATE = ("interpolate", "upsample", "Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d")
 LATE_SINCE = WORKS_SINCE["interpolate", "cuda", "bfloat16"]
@@ -147,18 +147,24 @@ def _of_checkpoints(project: Project, behind: tuple[ModuleNames, ...]) -> Iterat
         where = f"{load.module.path}:{load.call.lineno}"
         yield Known(False, f"{where} loads weights as they are saved{since}, maybe in 16 bits")
         return
-    for module, call in ((item, call) for item in behind for call in _loading_by_name(project, item)):
-        yield Known(False, f"{module.path}:{call.lineno} loads weights as they are saved in this release of TRL")
-        return
+    for item in behind:
+        yield from (_float32_by_name(project, item) for _ in _loading_by_name(project, item))
+
+
+def _float32_by_name(project: Project, module: ModuleNames) -> Known:
+    loads = Release("trl", BY_NAME_IN_FLOAT32, module.path, "float32 for a model that they load by its name")
+    return Known(not (missing := loads.missing(project)), missing)
 
 
 def _loading_by_name(project: Project, module: ModuleNames) -> Iterator[ast.Call]:
-    """The calls of TRL's trainers that load a model by its name, without a dtype, in a release that asks for none."""
+    """The calls of TRL's trainers that load a model by its name, without a dtype, maybe in a release that asks for
+    none."""
     versions = allowed(project, "trl", module.path)
     library = allowed(project, "transformers", module.path)
-    if versions is None or versions.may_reach(BY_NAME_IN_FLOAT32) or "model_init_kwargs" in module.attribute_stores:
+    if _float32_by_name(project, module).holds or "model_init_kwargs" in module.attribute_stores:
         return
-    if not (versions.may_reach(BY_NAME_AUTO) or library is None or library.may_reach(AS_SAVED)):
+    is_auto = versions is None or versions.may_reach(BY_NAME_AUTO)
+    if not (is_auto or library is None or library.may_reach(AS_SAVED)):
         return
     for call, model, arguments, _ in trainer_calls(project, module):
         made = [scope_of_call(project, item.call) for item in creations_of(project, module, arguments)]
@@ -291,6 +297,9 @@ def _of_fp16(project: Project, module: ModuleNames, behind: tuple[ModuleNames, .
             said = "" if load.node is not None else f" from transformers {AS_SAVED} on"
             why = f"{where} loads bfloat16 weights as they are saved{said}"
             yield need if isinstance(need, Release) else Known(not need.missing(project), why)
+        for call in _loading_by_name(project, item) if not sharded else ():
+            given = (each for each in call.keywords if each.arg == "peft_config" and not is_none(each.value))
+            yield float32_adapters(item) if any(given) else _float32_by_name(project, item)
         needs = (only_adapters(project, item, each.call) for each in loads_in(project, item) if FP16 in each.dtypes)
         yield from (need for need in needs if isinstance(need, Release))  # of weights that are trained PF107 tells
         is_xl = any(name.startswith(OVERFLOWING) for name in item.name_loads)

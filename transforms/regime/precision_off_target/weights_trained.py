@@ -62,8 +62,13 @@ def only_adapters(project: Project, module: ModuleNames, load: ast.Call) -> Need
         return scaled_loss(project, module)
     runs = [run for run in trained_loads(project) if run.load.call is load]
     if runs and all(run.adapted for run in runs):
-        return Release("peft", FLOAT32_ADAPTERS, module.document.path, "float32 adapters on float16 weights")
+        return float32_adapters(module)
     return Known(False, "nothing proves that these weights are not what the optimizer steps")
+
+
+def float32_adapters(module: ModuleNames) -> Release:
+    """The PEFT that keeps adapters in float32, whatever the weights are that they stand on."""
+    return Release("peft", FLOAT32_ADAPTERS, module.document.path, "float32 adapters on 16-bit weights")
 
 
 def scaled_loss(project: Project, module: ModuleNames) -> Need:
