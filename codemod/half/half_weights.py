@@ -199,12 +199,24 @@ def stepped_weights(
     place. ``known`` are facts that hold wherever it steps; in another function only attributes are sure to be the same.
     """
     made_by = creations_of(project, module, optimizer)
-    if len(made_by) != 1 or made_by[0].through or made_by[0].module is not module:
+    if len(made_by) != 1 or made_by[0].through:
         return None
-    made = made_by[0].call
-    until = optimizer if function_of(module, made) is function_of(module, optimizer) else None
-    known = known if until is not None else frozenset(fact for fact in known if "." in fact[0])
-    return weights_of_optimizer(project, module, made, dtype, known, until, adapters=True, of_any=of_any)
+    holder, made = made_by[0].module, made_by[0].call
+    until: ast.AST | None = optimizer
+    if function_of(holder, made) is not function_of(module, optimizer):
+        until = _passing_call(project, module, optimizer, function_of(holder, made))
+        known = frozenset(fact for fact in known if "." in fact[0])
+        if until is None and holder is not module:
+            return None
+    return weights_of_optimizer(project, holder, made, dtype, known, until, adapters=True, of_any=of_any)
+
+
+def _passing_call(project: Project, module: ModuleNames, optimizer: ast.expr, maker: ast.AST) -> ast.Call | None:
+    """The only call by which the function that makes an optimizer gives it to the one that steps it."""
+    function = function_of(module, optimizer)
+    sites = callers_of(project, module, function).sites if isinstance(function, FunctionNode) else ()
+    calls = [site.call for site in sites if function_of(site.module, site.call) is maker]
+    return calls[0] if len(calls) == len(sites) == 1 else None
 
 
 def weights_of_optimizer(

@@ -97,10 +97,11 @@ def _in_function(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator
         return
     scaled = [clip for clip in clips if _scaled_by(project, step, clip) is not None]
     late = [clip for clip in clips if _is_too_late(step, clip)]
+    beside = [clip for clip in clips if all(exclusive(step.module, item, clip.call) for item in step.of("step"))]
     read = [clip for clip in norms if _scaled_by(project, step, clip) is not None]
     if scaled:
         yield _finding(project, scaler, step, scaled)
-    elif late and len(late) == len(clips):
+    elif late and len(late) + len(beside) == len(clips):
         place = step.module.place(step.of("step")[-1], "the scaler steps here")
         yield rule.at(step.module, late[0].call, "gradients are clipped behind the step, which has no effect", (place,))
     elif clips and all(_is_too_early(project, step, clip) for clip in clips):

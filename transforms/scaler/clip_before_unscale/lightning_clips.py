@@ -5,20 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Draft, Place
+from ....codemod.model import Draft
 from ....codemod.purpose.files import is_test
 from ....codemod.python.functions import all_bases
 from ....codemod.python.names import ModuleNames, attribute_chain, checked_modules
 from ....codemod.python.paths import calls_of, exclusive, function_of, position
 from ....codemod.python.scopes import is_off
-from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
-from ....codemod.trainers.reading.declarations import scopes_of
-from ....codemod.trainers.reading.precision import precision_of
-from ....codemod.trainers.reading.scopes import SettingScope
+from ..lightning_precision import float16_of_lightning
 
-OTHER_SCALERS = ("deepspeed", "DeepSpeed", "Fabric", "MixedPrecision", "amp_backend")
-"""Whoever has one of these in its project may scale and unscale in another way, or not at all."""
 MESSAGE = (
     "in manual optimization gradients are clipped before Lightning unscales them, which it does in the optimizer's "
     "step: in float16 they are still multiplied by the loss scale (65536 at the start)"
@@ -28,7 +23,11 @@ MESSAGE = (
 def clips_before_lightning(project: Project) -> Iterator[Draft]:
     """Where every trainer of the project computes in float16."""
     for module in checked_modules(project, ("clip_gradients(",), ("manual_backward(",)):
-        chosen = project.fact(_float16) if "scaler" not in module.document.text and not is_test(module.path) else None
+        chosen = (
+            project.fact(float16_of_lightning)
+            if "scaler" not in module.document.text and not is_test(module.path)
+            else None
+        )
         for clip in module.calls_by_name.get("clip_gradients", []) if chosen is not None else ():
             optimizer = _clipped(project, module, clip)
             around = _backward_and_step(module, clip, optimizer) if optimizer is not None else None
@@ -40,23 +39,6 @@ def clips_before_lightning(project: Project) -> Iterator[Draft]:
                     chosen.saying("float16 is chosen here"),
                 )
                 yield Draft.at(module, clip, MESSAGE, places)
-
-
-def _float16(project: Project) -> Place | None:
-    """Where mixed precision with float16 is chosen, if nothing chooses another precision or another scaler."""
-    kinds = (FileKind.PYTHON, FileKind.YAML, FileKind.TOML)
-    if any(True for kind in kinds for _ in project.documents(kind, OTHER_SCALERS)):
-        return None
-    scopes = [scope for scope in scopes_of(project) if scope.framework.id == "lightning" and not is_test(scope.path)]
-    found = [item for item in (precision_of(project, scope) for scope in scopes) if item.setting is not None]
-    fits = all(item.regimes == {"fp16-mixed"} and not _is_on_cpu(item.scope) for item in found)
-    return found[0].place if found and fits else None
-
-
-def _is_on_cpu(scope: SettingScope) -> bool:
-    """There Lightning takes bfloat16 for ``16-mixed``."""
-    accelerator = scope.last("accelerator")
-    return accelerator is not None and accelerator.value == "cpu"
 
 
 def _clipped(project: Project, module: ModuleNames, clip: ast.Call) -> str | None:

@@ -10,8 +10,8 @@ from ....codemod.purpose.imports import reached_from
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.purpose.runs import starts_of
 from ....codemod.python.callers import CallSite, callers_of
-from ....codemod.python.names import FunctionNode, attribute_chain
-from ....codemod.python.paths import LoopNode, function_of, loop_names, loops
+from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain
+from ....codemod.python.paths import LoopNode, function_of, guard_facts, loop_names, loops
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in
 from ....codemod.torch.half_words import speaks_of_half_weights
@@ -51,9 +51,38 @@ def has_state(project: Project, scaler: Scaler) -> bool:
 
 def made_each_step(project: Project, scaler: Scaler) -> Iterator[Draft]:
     """A scaler of a function that trains for one step, called in a loop with an optimizer that lives on."""
-    draft = made_each_call(project, scaler)
-    if draft is not None and takes_one_step(scaler) and scales_half_gradients(project, scaler):
+    draft = _made_in_step_loop(scaler)
+    if draft is None and takes_one_step(scaler):
+        draft = made_each_call(project, scaler)
+    if draft is not None and scales_half_gradients(project, scaler):
         yield draft
+
+
+def _made_in_step_loop(scaler: Scaler) -> Draft | None:
+    """A scaler made in the very loop that scales one loss and steps an optimizer that lives on."""
+    module, call = scaler.module, scaler.call
+    around, name = loops(module, call), _bound(module, call)
+    if not around or name is None or scaler.routes & {"escaped", "stored", "returned"}:
+        return None
+    waits = {text for text, _ in guard_facts(module, call)}
+    if any(name == word for text in waits for word in text.replace("(", " ").split()):
+        return None
+    uses = scaler.uses_of("scale", "step")
+    if not all(use.module is module and loops(module, use.node)[:1] == around[:1] for use in uses):
+        return None
+    steps = [(step, item) for step in steps_of(scaler) for item in step.of("step")]
+    if not steps or any(_is_made_in(around[0], step.optimizer(item)) for step, item in steps):
+        return None
+    return Draft.at(module, call, MADE_EACH_STEP, (module.place(around[0], "the steps"),))
+
+
+def _bound(module: ModuleNames, call: ast.Call) -> str | None:
+    """The name or the attribute that a scaler is bound to, alone or where a condition chooses it."""
+    statement = module.statement_of(call)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    is_bound = statement.value is call or isinstance(statement.value, ast.IfExp)
+    return ast.unparse(statement.targets[0]) if is_bound else None
 
 
 def own_function(scaler: Scaler) -> FunctionNode | None:

@@ -47,7 +47,7 @@ from ....codemod.proof.proving import proved
 from ....codemod.purpose.given import may_be_on
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.callers import callers_of
-from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
+from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import (
     LoopNode,
     calls_of,
@@ -64,11 +64,10 @@ from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.unscaled_steps import stored_in
+from ..hidden_uses import is_done_otherwise, is_hidden
 from .between_steps import updates_before, updates_between
 from .unmoved_scales import unmoved_scales
 
-HIDDEN_ROUTES = frozenset({"escaped", "returned"})
-HIDDEN_USES = ("private", "escaped", "stored", "bound-method", "method", "returned", "called")
 HARMLESS = ("update", "scale", "get_scale", "is_enabled", "none-test", "state_dict")
 """Uses of a scaler that record no inf check, and give it to nobody who could."""
 With = (ast.With, ast.AsyncWith)
@@ -85,7 +84,7 @@ STEPS_TWICE = "`scaler.step` runs again without `scaler.update()` between: Runti
 
 def check(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
-        if scaler.kind != "direct" or scaler.switched_off or _is_hidden(scaler):
+        if scaler.kind != "direct" or scaler.switched_off or is_hidden(scaler):
             continue
         found = [] if regime_of(project, scaler).serves_bf16_alone else list(_findings(project, scaler))
         if found and may_be_on(project, scaler):
@@ -98,38 +97,12 @@ def _findings(project: Project, scaler: Scaler) -> Iterator[Finding]:
     yield from (rule.found(*draft) for step in steps for draft in unmoved_scales(step))
     yield from (_early_update(project, step, *found) for step in steps for found in updates_before(step))
     if not scaler.uses_of("update"):
-        if not _is_done_otherwise(project, "update"):
+        if not is_done_otherwise(project, "update"):
             yield from _never_updated(project, steps)
     elif twice := [(step, found) for step in steps if (found := _updated_twice(project, step)) is not None]:
         yield from (_second_update(project, step.module, *found) for step, found in twice)
     elif len(steps) == 1 and all(use.call is not None for use in scaler.uses_of("update")):
         yield from _unpaired(project, steps[0])
-
-
-def _is_hidden(scaler: Scaler) -> bool:
-    """Whether code that cannot be followed may update the scaler."""
-    if scaler.routes & HIDDEN_ROUTES or scaler.uses_of(*HIDDEN_USES):
-        return True
-    given = [(scaler.module, scaler.call), *((use.module, use.node) for use in scaler.uses_of("assigned"))]
-    return any(_is_kept_in_container(module, node) for module, node in given)
-
-
-def _is_kept_in_container(module: ModuleNames, node: ast.AST) -> bool:
-    """``parts["scaler"] = scaler``."""
-    statement = module.statement_of(node)
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return any(isinstance(target, ast.Subscript) for target in targets)
-
-
-def _is_done_otherwise(project: Project, method: str) -> bool:
-    """Whether the project calls the method of something that is called a scaler and is not one that is known."""
-    known = {use.call for each in scalers(project) for use in each.uses_of(method)}
-    for module in modules_with(project, ("scaler",), (method,)):
-        for call in module.calls_by_name.get(method, []):
-            receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if call not in known and receiver is not None and "scaler" in ast.unparse(receiver).lower():
-                return True
-    return False
 
 
 def _never_updated(project: Project, steps: list[ScalerStep]) -> Iterator[Finding]:
@@ -250,7 +223,7 @@ def _updated_twice(project: Project, step: ScalerStep) -> tuple[ast.Call, ast.Ca
     for first, second in pairwise(step.of("update")):
         if second.args or second.keywords or not _follows(step, first, second) or _may_check(step, first, second):
             continue
-        return None if any(_is_done_otherwise(project, name) for name in ("step", "unscale_")) else (first, second)
+        return None if any(is_done_otherwise(project, name) for name in ("step", "unscale_")) else (first, second)
     return None
 
 

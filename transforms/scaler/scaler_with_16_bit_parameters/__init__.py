@@ -4,7 +4,8 @@
 
 `ValueError: Attempting to unscale FP16 gradients.` at the first `scaler.step` or `unscale_`. Or, in the middle of a
 run, right after the first validation: its pipeline was built from the live model and
-`pipeline.to(dtype=torch.float16)` halved the weights that are being trained.
+`pipeline.to(dtype=torch.float16)` halved the weights that are being trained. So does a checkpoint by
+`torch.save(model.half().state_dict(), path)` in the loop over epochs.
 
 ## Why
 
@@ -64,6 +65,8 @@ from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.steps_by_calls import steps_by_calls
 from ..engines import float16_of_accelerate
+from ..given_runs import is_on
+from .halved_while_training import halved_while_training
 from .live_pipelines import LivePipeline, live_pipelines
 from .scaled_trainers import scaled_parts
 
@@ -94,8 +97,10 @@ def _read(project: Project) -> Iterator[Finding]:
                     if optimizer
                 )
                 half = next((item for item in found if item is not None), None)
-                if half is not None and _flag(project, scaler) <= guard_facts(half.change.module, half.change.node):
+                if half is not None and _is_on_beside(project, scaler, half):
                     yield _cast_model(scaler, step.module, call, half)
+        if is_on(project, scaler):
+            yield from (rule.found(*draft) for draft in halved_while_training(project, scaler))
     for half, stated in prepared_weights(project):
         yield _finding(half, "accelerate steps it with a GradScaler (mixed_precision='fp16')", stated)
     for scaled in scaled_parts(project):
@@ -143,6 +148,12 @@ def _is_of_machine(project: Project, scaler: Scaler) -> bool:
 def _flag(project: Project, scaler: Scaler) -> PathFacts:
     """The same, where it is not the machine that gives the flag."""
     return frozenset() if _is_of_machine(project, scaler) else _enabled(scaler)
+
+
+def _is_on_beside(project: Project, scaler: Scaler, half: SteppedWeights) -> bool:
+    """Whether the scaler is on where its model is cast: by the flag that casts it, or in a run that is given."""
+    flag = _flag(project, scaler)
+    return flag <= guard_facts(half.change.module, half.change.node) or is_on(project, scaler)
 
 
 def _enabled(scaler: Scaler) -> PathFacts:

@@ -5,8 +5,11 @@
 No error. After `scaler.scale(loss).backward()` a plain `optimizer.step()` takes gradients that are 65536 times too
 large: SGD diverges, Adam hides it until its `eps` or a clip counts, and a step with inf or NaN is not skipped. The
 other way round, `scaler.step(optimizer)` divides gradients of a plain `loss.backward()` by the scale: they are 65536
-times too small, also where a second backward pass adds them to scaled ones. A plain step behind `scaler.step` of the
-same optimizer steps a second time with the same gradients, also where the scaler skipped them for inf or NaN.
+times too small, also where a second backward pass adds them to scaled ones; where nothing ever scales a loss, it
+raises `AssertionError: Attempted step but _scale is None`. A plain step behind `scaler.step` of the
+same optimizer steps a second time with the same gradients, also where the scaler skipped them for inf or NaN. Behind
+`scaler.unscale_` a plain step takes gradients of the right size, but nobody skips those with inf or NaN: the first
+scale that is too large, which every scaler tries, turns the weights into NaN.
 `scaler.unscale_(model)` raises `AttributeError: ... has no attribute 'param_groups'`, and a scaler by hand that steps
 what accelerate prepared in float16 `AssertionError: Attempted step but _scale is None`: accelerate has its own scaler.
 A scaler that steps in each micro-batch while the gradients are set to zero in each fourth divides what it has unscaled
@@ -15,7 +18,9 @@ What both scale (`accelerator.backward(scaler.scale(loss))`) is 65536 times too 
 behind `optimizer.step()` of what was prepared, or `scaler.step` of an optimizer that was not.
 `loss.backward()` in place of `engine.backward(loss)` of DeepSpeed in float16 leaves the scaling out, too; from 0.18.3
 on it raises `RuntimeError: Loss scaling is required for this configuration`, without ZeRO `Direct calls to
-tensor.backward() are not supported in this configuration`.
+tensor.backward() are not supported in this configuration`. In float16 it also takes the place of
+`accelerator.backward(loss)` and of Lightning's `self.manual_backward(loss)`: the step of the optimizer then raises
+`AssertionError: Attempted step but _scale is None` or `Attempted unscale_ but _scale is None`.
 
 ## Why
 
@@ -29,9 +34,9 @@ None is written: whether the scaling or the step is the mistake has to be decide
 
 ## Not flagged
 
-The branch of a switch that the scaler shares; gradients that are unscaled before, or scaled by hand (`get_scale`);
-optimizers whose last backward pass was a plain one, or whose gradients are set to zero before the plain step; a plain
-backward pass behind gradients that are unscaled or set to zero, for
+The branch of a switch that the scaler shares; gradients that are unscaled before and tested, by whatever test, or
+scaled by hand (`get_scale`); optimizers whose last backward pass was a plain one, or whose gradients are set to zero
+before the plain step; a plain backward pass behind gradients that are unscaled or set to zero, for
 another model, or for its `inputs` alone; backward passes in functions that are called; a plain step behind a call that
 scales where some other call may go back, unscale or step; a scaler that is passed to other code, kept by a library's
 wrapper, or that no given run switches on; optimizers of the project's own classes.
@@ -60,11 +65,13 @@ from ..given_runs import is_on, steps_of_accelerate
 from ..passes import calls_named, leads_to, leads_to_backward, plain_backwards
 from .added_gradients import added_gradients, kept_gradients
 from .engine_passes import passes_of_engines
+from .never_scaled import never_scaled
 from .scaled_twice import scaled_twice
+from .trainer_passes import passes_of_trainers
 
 HIDING = (
     *("escaped", "kept", "private", "bound-method", "method", "stored"),
-    *("get_scale", "unscale_", "argument", "called"),
+    *("get_scale", "argument", "called"),
 )
 """Uses of a scaler in a function behind which somebody else may unscale or step."""
 OF_MODELS = ("parameters", "named_parameters")
@@ -76,7 +83,8 @@ def check(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
         if scaler.kind == "wrapper" or scaler.switched_off or not scaler.uses_of("scale", "step"):
             continue
-        found = [item for each in passes_of(scaler) for item in _in_function(project, each)]
+        found = [rule.found(*draft) for draft in never_scaled(project, scaler)]
+        found = found or [item for each in passes_of(scaler) for item in _in_function(project, each)]
         found += [rule.found(*draft) for each in passes_of(scaler) for draft in added_gradients(project, each)]
         found += [item for each in passes_of(scaler) for item in _of_no_optimizer(project, each)]
         found += [item for each in scaled_by_calls(project, scaler) for item in _by_calls(project, each)]
@@ -85,7 +93,7 @@ def check(project: Project) -> Iterator[Finding]:
         found += [rule.found(*draft) for each in passes_of(scaler) for draft in kept_gradients(project, each)]
         if found and is_on(project, scaler):
             yield from found
-    for draft in passes_of_engines(project):
+    for draft in (*passes_of_engines(project), *passes_of_trainers(project)):
         yield rule.found(*draft)
 
 
@@ -94,8 +102,8 @@ def _in_function(project: Project, each: ScalerStep) -> Iterator[Finding]:
         return
     for call in calls_named(each, "step"):
         if call not in each.of("step") and not call.args and _is_optimizer(project, each, call):
-            yield from _plain_step(project, each, call)
-    for call in each.of("step"):
+            yield from _unscaled_step(project, each, call) if each.of("unscale_") else _plain_step(project, each, call)
+    for call in each.of("step") if not each.of("unscale_") else ():
         yield from _plain_backward(project, each, call)
 
 
@@ -133,6 +141,33 @@ def _plain_step(project: Project, each: ScalerStep, call: ast.Call) -> Iterator[
         message = "the optimizer steps past the scaler: its gradients are still multiplied by the loss scale"
         evidence = module.place(scales[-1], "the loss is scaled here")
     yield rule.at(module, call, message, (evidence, each.scaler.module.place(each.scaler.call, "the scaler")))
+
+
+def _unscaled_step(project: Project, each: ScalerStep, call: ast.Call) -> Iterator[Finding]:
+    """A plain step of gradients that ``unscale_`` has divided by the scale, which nothing tests for inf and NaN."""
+    module, optimizer = each.module, owner_of(call)
+    unscaled = [item for item in each.of("unscale_") if each.text_of_optimizer(item) == optimizer]
+    before = [item for item in unscaled if leads_to(each, item, call)]
+    stepped = any(each.text_of_optimizer(item) == optimizer for item in each.of("step"))
+    tested = any(map(_tests, _between(each, before[-1], call))) if before else True
+    if stepped or tested or loops(module, before[-1]) != loops(module, call) or not is_reached(project, module, call):
+        return
+    if guard_facts(module, before[-1]) == guard_facts(module, call):
+        message = "the optimizer steps past the scaler: nothing skips the steps whose gradients have inf or NaN"
+        evidence = module.place(before[-1], "the scaler looks for them here, and only its own step asks for the answer")
+        yield rule.at(module, call, message, (evidence, each.scaler.module.place(each.scaler.call, "the scaler")))
+
+
+def _tests(node: ast.AST) -> bool:
+    """Whether a node may keep inf and NaN from the step: a test, ``nan_to_num``, ``error_if_nonfinite=True``."""
+    name = getattr(node, "arg", None) or getattr(node, "attr", None) or getattr(node, "id", None) or ""
+    return isinstance(node, ast.If | ast.Assert) or any(word in str(name).lower() for word in ("nan", "finite"))
+
+
+def _between(each: ScalerStep, first: ast.Call, second: ast.Call) -> Iterator[ast.AST]:
+    """What stands between two calls of a function."""
+    found = (node for node in ast.walk(each.function) if hasattr(node, "lineno"))
+    return (node for node in found if position(first) < position(node) < position(second))
 
 
 def _of_accelerate(project: Project, scaler: Scaler) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ With gradient accumulation the second micro-batch dies: `RuntimeError: unscale_(
 optimizer since the last update().` The same happens in the batch after one that left the loop early (`if not
 torch.isfinite(norm): continue`), or skipped its step (`if norm > limit: skip = True`), between `unscale_` and `update`;
 behind `step`, it is `RuntimeError: step() has already been called since the last update().`
+So does a second `unscale_` of the optimizer in the pass itself, also behind its `step`.
 The other way round, `update()` in a pass without `unscale_` or `step` ends with `AssertionError: No inf checks were
 recorded prior to update.`, and `step` in a pass without `backward()` (a loss that is not finite, a discriminator that
 trains in each second pass) with `No inf checks were recorded for this optimizer.`
@@ -21,7 +22,7 @@ PyTorch 2.13).
 
 `move` [safe]: where the block that unscales and clips stands directly before the `if` that steps and updates, it
 moves into that `if`. Without accumulation nothing changes; with it, a certain crash goes away and clipping sees the
-whole accumulated gradient. Everything else is reported.
+whole accumulated gradient. `once` [safe]: the second of two `unscale_` in one pass goes. Everything else is reported.
 
 ## Not flagged
 
@@ -48,6 +49,7 @@ from . import move_into_step
 from .nested_exits import left_without_update
 from .per_step_tests import changes_per_step
 from .steps_alone import asks_of_the_pass, backward_passes, hides_uses, updates_by_calls
+from .twice import unscaled_twice
 
 SETTING_WORDS = {"clip", "clipping", "norm", "scaler", "amp", "fp16", "half", "mixed", "precision"}
 """Parts of a test that asks for a setting, not for the batch."""
@@ -62,6 +64,7 @@ def check(project: Project) -> Iterator[Finding]:
         steps = () if scaler.switched_off or scaler.kind == "wrapper" else steps_of(scaler)
         paired = [step for step in steps if step.of("update")]
         found = [item for step in paired for item in _repeated(project, scaler, step)]
+        found += (rule.found(*draft) for step in paired for draft in unscaled_twice(project, step))
         found += (item for step in paired for item in _bare_update(project, scaler, step))
         found += (item for step in paired for item in _bare_step(project, scaler, step))
         if scaler.kind != "wrapper" and not scaler.switched_off:
