@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -83,9 +84,11 @@ def _of_statements(module: ModuleNames, node: ast.AugAssign) -> ast.expr | None:
 
 
 def _is_rest_of(node: ast.AST, decay: ast.expr) -> bool:
-    """Whether this is ``1 - decay``."""
+    """Whether this is ``1 - decay``, or the number that it is."""
     rest = _rest(node)
-    return rest is not None and ast.unparse(rest) == ast.unparse(decay)
+    numbers = [item.value for item in (node, decay) if isinstance(item, ast.Constant) and isinstance(item.value, float)]
+    is_written_out = len(numbers) == 2 and math.isclose(sum(numbers), 1.0)
+    return is_written_out or (rest is not None and ast.unparse(rest) == ast.unparse(decay))
 
 
 def _between(module: ModuleNames, node: ast.AST) -> Iterator[str]:
