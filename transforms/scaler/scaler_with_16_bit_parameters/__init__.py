@@ -50,7 +50,7 @@ from ....codemod.half.half_weights import SteppedWeights, stepped_weights, weigh
 from ....codemod.half.launchers import is_held
 from ....codemod.half.optimized_models import models_of_optimizer
 from ....codemod.model import Edit, Finding, Fix, Place, Rule
-from ....codemod.purpose.decided import of_machine, settings_asked
+from ....codemod.purpose.decided import decided, of_machine, settings_asked
 from ....codemod.purpose.given import may_be_on
 from ....codemod.python.arguments import owner_of
 from ....codemod.python.callers import callers_of
@@ -111,7 +111,7 @@ def _read(project: Project) -> Iterator[Finding]:
 
 def _offered(project: Project, step: ScalerStep) -> Iterator[tuple[str, bool]]:
     """The flags of the command line each of which alone casts something to float16 where a scaler is always on."""
-    for name in CASTS if not _flag(project, step.scaler) else ():
+    for name in CASTS if _is_always_on(project, step.scaler) else ():
         for call in step.module.calls_inside.get((step.function, name), []):
             tests = [guard for guard in guards(step.module, call) if guard.leaving is None]
             flag = tests[0].test if len(tests) == 1 and tests[0].holds else None
@@ -131,10 +131,24 @@ def _is_one(project: Project, scaler: Scaler) -> bool:
 
 
 def _can_be_on(project: Project, scaler: Scaler) -> bool:
-    """Whether the scaler is always on, or on a GPU, or one flag switches it."""
+    """Whether the scaler is always on, or on a GPU, or in a run that is given, or one flag switches it."""
+    flag = isinstance(scaler.enabled_node, ast.Name | ast.Attribute)
+    switched = flag or _is_always_on(project, scaler) or _is_stated(project, scaler)
+    return scaler.arguments is not None and switched
+
+
+def _is_always_on(project: Project, scaler: Scaler) -> bool:
     node = scaler.enabled_node
-    flag = isinstance(node, ast.Name | ast.Attribute) or (isinstance(node, ast.Constant) and node.value is True)
-    return scaler.arguments is not None and (node is None or flag or _is_of_machine(project, scaler))
+    is_true = isinstance(node, ast.Constant) and node.value is True
+    return node is None or is_true or _is_of_machine(project, scaler)
+
+
+def _is_stated(project: Project, scaler: Scaler) -> bool:
+    """Whether launch lines, files and defaults decide all that switches it, and switch it on."""
+    node, module = scaler.enabled_node, scaler.module
+    given = conditions_in(project, module).given(node, True) if node is not None else ()
+    found = [decided(project, module, [item]) for item in given]
+    return bool(found) and all(item is not None and not item.open for item in found)
 
 
 def _is_of_machine(project: Project, scaler: Scaler) -> bool:

@@ -1,0 +1,1 @@
+"""Training loops that are drawn, with one mistake each: which of them `check` tells."""
