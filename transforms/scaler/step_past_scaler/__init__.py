@@ -248,7 +248,8 @@ def _plain_backward(project: Project, each: ScalerStep, step: ast.Call) -> Itera
     if start is None:
         return
     between = [call for call in plain_backwards(each) if position(start) < position(call) < position(step)]
-    scaled = [call for call in each.of("scale") if position(start) < position(call) < position(step)]
+    used = [call for call in each.of("scale") if not isinstance(module.parents[call], ast.Expr)]
+    scaled = [call for call in used if position(start) < position(call) < position(step)]
     if not between or scaled or any("scal" in owner_of(call).lower() for call in between):
         return
     if all(leads_to(each, call, step) and _same_pass(each, call, step) for call in between) and is_reached(
