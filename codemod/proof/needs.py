@@ -8,7 +8,7 @@ from typing import Protocol
 from packaging.version import Version
 
 from ..python.names import ModuleNames
-from ..releases.pins import VersionRange, allowed
+from ..releases.pins import allowed
 from ..source.project import Project
 
 
@@ -100,27 +100,6 @@ class Release:
         if pin is None:
             return ""
         return f"{pin.place.path}:{pin.place.span.row} allows releases of {self.package} that lack {self.what}"
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the user asked for exists in ``package`` from a release on: who asks for it has that, where nothing that a
-    manifest says allows an older one."""
-
-    package: str
-    since: str
-
-    def missing(self, project: Project) -> str:
-        """Nothing: it only answers for releases that others need."""
-        return ""
-
-    def implies(self, project: Project, other: Release) -> bool:
-        """Whether a release that something needs is no more than what was asked for."""
-        if self.package != other.package or Version(other.since) > Version(self.since):
-            return False
-        versions = allowed(project, other.package, other.near)
-        stated = tuple(pin for pin in versions.pins if len(pin.specifiers)) if versions is not None else ()
-        return not VersionRange(stated).may_be_below(other.since)
 
 
 RAISES = SameResult("every run that gets here raises")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from ..model import Applicability, Edit, Fix
 from ..source.project import Project
 from .inserted import needs_of
-from .needs import Asked, Need, Rehearsed, Release, RunsWith
+from .needs import Need, Rehearsed, Release, RunsWith
 
 
 def proved(project: Project, name: str, message: str, edits: Iterable[Edit], *needs: Need) -> Fix:
@@ -20,10 +20,7 @@ def proved(project: Project, name: str, message: str, edits: Iterable[Edit], *ne
         raise TypeError(f"the fix {name!r} does not say why it is safe")
     listed = tuple(dict.fromkeys(edits))
     beside = [need.module for need in needs if isinstance(need, RunsWith)]
-    everything = (
-        *needs,
-        *(need for need in needs_of(project, listed, beside) if not _is_covered(project, need, needs)),
-    )
+    everything = (*needs, *(need for need in needs_of(project, listed, beside) if not _is_covered(need, needs)))
     unknown = {need: text for need in everything if (text := need.missing(project))}
     message = _with_demands(message, [need for need in everything if need not in unknown])
     if unknown:
@@ -32,14 +29,9 @@ def proved(project: Project, name: str, message: str, edits: Iterable[Edit], *ne
     return Fix(name, message, Applicability.SAFE, listed)
 
 
-def _is_covered(project: Project, need: Need, others: Iterable[Need]) -> bool:
-    """Whether a release is asked for already by the rule, which has better words for it, or by the user."""
-    if not isinstance(need, Release):
-        return False
-    return any(
-        item.covers(need) if isinstance(item, Release) else isinstance(item, Asked) and item.implies(project, need)
-        for item in others
-    )
+def _is_covered(need: Need, others: Iterable[Need]) -> bool:
+    """Whether a release is asked for already by the rule, which has better words for it."""
+    return isinstance(need, Release) and any(isinstance(item, Release) and item.covers(need) for item in others)
 
 
 def _with_demands(message: str, needs: Collection[Need]) -> str:

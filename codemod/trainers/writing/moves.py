@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from packaging.version import Version
+
 from ...model import Edit, EditRefused, Finding, Fix, Place, ReplaceText, Rule, Span
-from ...proof.needs import Asked, Known, Need
+from ...proof.needed_today import is_newer_anyway
+from ...proof.needs import Known, Need, Release
 from ...proof.proving import proved
 from ...purpose.files import purpose_of
-from ...purpose.targets import compute_dtype
 from ...purpose.training import only_infers, only_launches_inference
+from ...python.names import ModuleNames, modules_at
+from ...releases.manifests import directory_of
+from ...releases.pins import allowed
 from ...source.project import Project
-from ...torch.autocast import DTYPE_SINCE
-from ...torch.dtypes import BF16
 from ..framework import by_machine
 from ..reading.chosen_alternatives import is_unused
 from ..reading.conditions import holds
@@ -23,7 +26,7 @@ from ..reading.known_readers import code_reading, looks_alike_only
 from ..reading.links import joined_sources
 from ..reading.loaded_files import serves_inference
 from ..reading.picked_calls import is_picked_by_word
-from ..reading.runs import is_said_over
+from ..reading.runs import is_said_over, runs_with
 from ..reading.scopes import AUTO, FALSE, Setting, SettingScope, TextOrigin
 from .added_keys import key_not_taken, read_by_name, value_not_taken
 from .alternatives import is_chosen_by_switches, one_of_several
@@ -39,12 +42,9 @@ from .handed_values import (
     edits_at_sources,
     edits_of_likenesses,
 )
-from .needed_releases import releases_of
 from .origins import is_unset, set_at_origin
 from .steps import ChangeStep, Plan, in_words, plan_of, said
 from .unscaled import UNSCALED, raw_step, would_be_unscaled
-
-BF16_UNDER_AUTOCAST = Asked("torch", DTYPE_SINCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,7 @@ class Move:
         """What carries it out, safe where all is known, because this very change was asked for; None: nothing does."""
         if not self.edits:
             return None
-        known = Known(not self.unproved, self.unproved)
-        asked = (BF16_UNDER_AUTOCAST,) if compute_dtype(project.target) == BF16 else ()
-        return proved(project, "move", self.effect, self.edits, known, *asked, *self.needs)
+        return proved(project, "move", self.effect, self.edits, Known(not self.unproved, self.unproved), *self.needs)
 
     def finding(self, project: Project, rule: Rule) -> Finding:
         """The finding, with what carries it out."""
@@ -217,7 +215,7 @@ def _move(project: Project, scope: SettingScope, plan: Plan, target: str) -> Mov
     place = settings[0].place if settings else scope.place
     evidence = tuple(setting.place for setting in settings) if len(settings) > 1 else ()
     effect = f"{done} ({target} was asked for)"
-    needs = tuple(releases_of(project, scope, (*whole.steps, *whole.unknown))) if edits else ()
+    needs = tuple(_releases(project, scope, (*whole.steps, *whole.unknown))) if edits else ()
     unproved = why_unproved(project, scope, whole, target) or doubt or (MORE if plan.reports else "")
     command = _only_command(scope, edits)
     said = _message(scope, target, reports)
@@ -261,6 +259,36 @@ def _only_command(scope: SettingScope, edits: Sequence[Edit]) -> int | None:
     operations = [edit.operation for edit in edits if edit.path == scope.path]
     inside = all(isinstance(item, ReplaceText) and start <= item.start <= item.end <= end for item in operations)
     return start if inside and len(operations) == len(edits) else None
+
+
+def _releases(project: Project, scope: SettingScope, steps: Sequence[ChangeStep]) -> Iterator[Release]:
+    """The releases of the trainer that take what is written."""
+    packages = scope.framework.packages
+    for step in steps:
+        key, value = step.key, step.value
+        if step.verb == "rename":  # a section, of which the switch is on
+            key = next((item for item in scope.framework.keys if item.name == f"{value}.enabled"), key)
+            value = "true"
+        release = key.release(value) if step.verb in ("set", "put", "add", "rename") else None
+        today = key.release(step.setting.value or "") if step.setting is not None else None
+        if release is not None and packages and (today is None or Version(today) < Version(release)):
+            programs = list(_programs_of(project, scope))
+            nears = [item.path for item in programs] or [scope.path]  # what stands beside a launch line says nothing
+            stated = next((item for item in packages if allowed(project, item, nears[0]) is not None), None)
+            if stated is None and scope.framework.since_by_pins:
+                continue
+            named = stated or packages[0]
+            if not programs or not all(is_newer_anyway(project, item, named, release) for item in programs):
+                for near in {directory_of(near): near for near in nears}.values():
+                    yield Release(named, release, near, f"{key.name}: {value}")
+
+
+def _programs_of(project: Project, scope: SettingScope) -> Iterator[ModuleNames]:
+    """Where the programs begin that read a place."""
+    runs = runs_with(project, scope)
+    paths = [scope.path] if scope.kind in ("call", "mapping") else [path for run in runs for path in run.modules[:1]]
+    if all(run.modules for run in runs):
+        yield from modules_at(project, dict.fromkeys(paths))
 
 
 def _message(scope: SettingScope, target: str, reports: Sequence[str]) -> str:

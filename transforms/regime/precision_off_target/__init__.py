@@ -23,8 +23,7 @@ line names the file, no code loads it, no parser defines the option, and it is n
 A file of whose keys the code reads several, or that fills all parameters of a function
 (`main(**OmegaConf.load(args.config))`), goes where the run of that code goes; so do a fallback
 (`cfg.get("dtype", "fp16")`) and a default over which files go, though another value may count in their place.
-Or `torch.cuda.amp.autocast` is given a dtype and a manifest allows torch before 1.10; where none names a release,
-who asks for bfloat16 has one that knows it.
+Or `torch.cuda.amp.autocast` is given a dtype and no manifest excludes torch before 1.10.
 
 Or the run has what does not fit the other dtype for certain: a dtype that the region's switch picks, a branch for the
 old dtype alone, an array or an FFT of a tensor that may become bfloat16, positions counted in its dtype, `interpolate`
