@@ -28,9 +28,13 @@ def silent_runs(project: Project, runs: Iterable[tuple[Run, RunReport]]) -> Iter
 
     What loads weights as somebody saved them may have them in any dtype; what a machine has set, a trainer may read.
     """
-    for run, told in runs:
+    made = [*runs]
+    stated = {path for run, told in made if told.entries for path in run.modules[:1] or [""]}
+    for run, told in made:
         if told.entries or not told.trains or not _is_started(project, run, told):
             continue
+        if run.command is None and not stated.isdisjoint(["", *run.modules[:1]]):
+            continue  # it is started with words of a file, or such a file is joined to no program yet
         if any(True for _ in steps_of(project, run)):
             modules = modules_at(project, run.modules)
             loads = any(name in module.calls_by_name for module in modules for name in LOADERS)
