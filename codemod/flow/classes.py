@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -202,7 +202,7 @@ def _set_up(
         return None
     if any(at is not statement and not is_none(value) for _, value, at in module.attribute_stores.get(name, ())):
         return None
-    if any(name in given for path, (given, _) in _stored_in_files(project, name) if path != module.path):
+    if any(path != module.path for path in project.fact(_stored, name)[0]):
         return None
     value = constructed(analysis, found, analysis.with_names(module, method, {}).names).get(name)
     is_known = value is not None and value.atoms and all(item.role is not Role.PARAMETER for item in value.atoms)
@@ -215,11 +215,14 @@ def is_stored_elsewhere(project: Project, found: ProjectClass, name: str) -> boo
     scopes = (found.module.scope_of(call) for call in computed if not isinstance(call.args[1], ast.Constant))
     if any(scope.enclosing_class is found.scope and not _is_constructor(scope.function.node) for scope in scopes):
         return True
-    return any(name in of_others for _, (_, of_others) in _stored_in_files(project, name))
+    return project.fact(_stored, name)[1]
 
 
-def _stored_in_files(project: Project, name: str) -> Iterator[tuple[str, tuple[frozenset[str], frozenset[str]]]]:
-    return ((path, project.fact(_stored_in, path)) for path in project.python_paths((name,)))
+def _stored(project: Project, name: str) -> tuple[tuple[str, ...], bool]:
+    """The files that give an attribute another value than None, and whether any stores it in others than ``self``."""
+    found = [(path, *project.memo(_stored_in, path)) for path in project.python_paths((name,))]
+    given = tuple(path for path, given, _ in found if name in given)
+    return given, any(name in of_others for _, _, of_others in found)
 
 
 def _stored_in(project: Project, path: str) -> tuple[frozenset[str], frozenset[str]]:

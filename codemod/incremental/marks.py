@@ -16,7 +16,8 @@ from types import FunctionType
 from ..python.names import ModuleNames, Scope
 from ..source.child_fields import within
 from ..source.documents import Document
-from ..source.slices import tops_of
+from ..source.slices import first_row, position, tops_of
+from ..source.slim_nodes import ORIGINAL
 from ..trainers.reading.configs import ConfigFile
 
 
@@ -84,18 +85,24 @@ class RunMarks:
 
     def _of_node(self, node: ast.AST) -> bytes:
         statement = top = node
+        has_place = hasattr(node, "lineno")
         while (above := getattr(top, "parent", None)) is not None:
+            has_place &= not isinstance(above, ast.JoinedStr)  # before Python 3.12 several may have one place there
             statement, top = top, above
         path = getattr(top, "file", None)
         if not isinstance(top, ast.Module) or not path:
             raise _Unmarked
         if node is top:
             return b"all of " + self._of_file(path)
+        name, number = tops_of(top)[statement]
+        found = f"{number} {name} {path} {self._digest(path, name)}"
+        if has_place:
+            where = f"{ORIGINAL[type(node)].__name__} {position(node, first_row(statement))}"
+            return f"{where} of {found}".encode("utf-8", "backslashreplace")
         places = self._places.get(id(statement))
         if places is None:
             places = self._places[id(statement)] = {id(each): at for at, each in enumerate(within(statement))}
         at = places.get(id(node))
         if at is None:
             raise _Unmarked
-        name, number = tops_of(top)[statement]
-        return f"{at} of {number} {name} {path} {self._digest(path, name)}".encode("utf-8", "backslashreplace")
+        return f"{at} of {found}".encode("utf-8", "backslashreplace")

@@ -20,7 +20,7 @@ from ..source.child_fields import within
 from ..source.documents import Document
 from ..source.looks import DEFINED, FILE
 from ..source.project import Project
-from ..source.slices import first_row, tops_of
+from ..source.slices import first_row, position, tops_of
 from ..source.slim_nodes import ORIGINAL
 
 MAX_PARTS = 2_000
@@ -129,7 +129,9 @@ class PlainValues:
             return ["node", path, "Module"]
         name, at = tops_of(top)[statement]
         self._names.add((DEFINED, path, name))
-        return ["node", path, ORIGINAL[type(node)].__name__, name, at, *_position(node, first_row(statement))]
+        if not hasattr(node, "lineno"):
+            raise Unkept
+        return ["node", path, ORIGINAL[type(node)].__name__, name, at, *position(node, first_row(statement))]
 
     def value(self, plain: Any) -> Any:
         """The answer that plain values stand for; raises `Unkept`."""
@@ -182,18 +184,10 @@ class PlainValues:
             row = first_row(top)
             for each in within(top):
                 if hasattr(each, "lineno"):
-                    stands = (ORIGINAL[type(each)].__name__, *_position(each, row))
+                    stands = (ORIGINAL[type(each)].__name__, *position(each, row))
                     places[stands] = None if stands in places else each
         there = (kind, *place)
         found = places[there]
         if found is None:
             raise Unkept
         return found
-
-
-def _position(node: Any, row: int) -> tuple[int, int, int, int]:
-    """Where a node stands, as counted from a row."""
-    try:
-        return node.lineno - row, node.col_offset, node.end_lineno - row, node.end_col_offset
-    except AttributeError:
-        raise Unkept from None

@@ -45,9 +45,18 @@ def holder_of(
     return holder, (bindings[0].scope.enclosing_class if bindings else None) or owners[0][1], item.node.attr
 
 
-@memo
 def given_elsewhere(project: Project, module: ModuleNames, owner: Scope, name: str) -> tuple[SetValue, ...]:
     """What others than a class (code that has its objects, classes below it) or a module give one of its names."""
+    return project.fact(_given_elsewhere, module.path, module.addresses[owner.node], name)
+
+
+def _given_elsewhere(project: Project, path: str, address: str, name: str) -> tuple[SetValue, ...]:
+    """The same for what has an address there: it rests on no more of other files than it says."""
+    module = next(modules_at(project, (path,)), None)
+    node = module.by_address.get(address) if module is not None else None
+    if module is None or node is None:
+        return ()
+    owner = module.scopes[node]
     setting, computing = project.fact(_setting, name), project.fact(_computing, name)
     stores = [item for path in setting for item in _given_at(project, path, module, owner, name)[0]]
     computed = [item for path in computing for item in _given_at(project, path, module, owner, name)[1]]

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeAlias
 
 from ..source.facts import memo
 from ..source.project import Project
@@ -46,6 +47,8 @@ class Callers:
     """Whether there are more calls than are looked at."""
 
 
+Heir: TypeAlias = "tuple[ModuleNames, ast.ClassDef]"
+"""A class below another, and the module it stands in."""
 NOBODY_KNOWN = Callers((), False)
 
 
@@ -79,9 +82,7 @@ def _of_heirs(project: Project, module: ModuleNames, function: FunctionNode) -> 
     owner = module.scopes[function].enclosing_class
     node = owner.node if owner is not None else None
     target = FunctionTarget(module, function, bound=True)
-    for other, heir in (
-        ((module, node), *project.memo(heirs_of, (module, node))) if isinstance(node, ast.ClassDef) else ()
-    ):
+    for other, heir in ((module, node), *heirs_of(project, module, node)) if isinstance(node, ast.ClassDef) else ():
         named = other.calls_by_name.get("cls", ())
         yield from (CallSite(other, call, target) for call in named if _is_in_method(other, call, heir))
         own = own_init(heir)
@@ -93,21 +94,37 @@ def _of_heirs(project: Project, module: ModuleNames, function: FunctionNode) -> 
                 yield from _sites(project, path, function, heir.name)[0]
 
 
-def heirs_of(project: Project, asked: tuple[ModuleNames, ast.ClassDef]) -> tuple[tuple[ModuleNames, ast.ClassDef], ...]:
+def heirs_of(project: Project, module: ModuleNames, node: ast.ClassDef) -> tuple[Heir, ...]:
     """The classes below a class, as far as their files name it; none below those that have an ``__init__``."""
-    module, node = asked
+    return project.fact(_heirs, module.path, module.addresses[node])
+
+
+def _heirs(project: Project, path: str, address: str) -> tuple[Heir, ...]:
+    """The same for a class by its name: it rests on no more of other files than it says."""
     found: dict[ast.ClassDef, ModuleNames] = {}
-    waiting = [(module, node)]
+    starts = ((module, module.by_address.get(address)) for module in modules_at(project, (path,)))
+    waiting = [(module, node) for module, node in starts if isinstance(node, ast.ClassDef)]
     while waiting and len(found) < MAX_HEIRS:
         home, above = waiting.pop(0)
         paths = project.python_paths((above.name,))
-        for other in modules_at(project, paths if len(paths) <= MAX_CALLER_FILES else (home.path,)):
-            for heir in other.of_type(ast.ClassDef):
-                bases = (class_of(project, other, base) for base in heir.bases[:1] if last_name(base) == above.name)
-                if heir not in found and any(base is not None and base[1].node is above for base in bases):
+        for file in paths if len(paths) <= MAX_CALLER_FILES else (home.path,):
+            for other, heir in project.memo(_heirs_in, (file, above)):
+                if heir not in found:
                     found[heir] = other
                     waiting += [(other, heir)] if own_init(heir) is None else []
     return tuple((other, heir) for heir, other in found.items())
+
+
+def _heirs_in(project: Project, asked: tuple[str, ast.ClassDef]) -> tuple[Heir, ...]:
+    """The classes in a file whose first base is a class."""
+    path, above = asked
+    return tuple(
+        (module, heir)
+        for module in modules_at(project, (path,))
+        for heir in module.of_type(ast.ClassDef)
+        for base in heir.bases[:1]
+        if last_name(base) == above.name and (known := class_of(project, module, base)) and known[1].node is above
+    )
 
 
 def own_init(node: ast.ClassDef) -> FunctionNode | None:
@@ -169,7 +186,7 @@ def _imported(project: Project, path: str) -> set[str]:
 
 
 def _sites(project: Project, path: str, function: FunctionNode, name: str) -> tuple[list[CallSite], bool]:
-    found, unknown, complete = project.memo(_sites_by_name, (path, name))
+    found, unknown, complete = project.fact(_sites_by_name, path, name)
     own = [site for site in found if site.target.node is function]
     return own, complete and not any(_may_reach(call, function) for call in unknown)
 
@@ -185,9 +202,8 @@ def _may_reach(call: ast.Call, function: FunctionNode) -> bool:
     return len(call.args) + len(call.keywords) + isinstance(call.func, ast.Attribute) >= needed
 
 
-def _sites_by_name(project: Project, asked: tuple[str, str]) -> tuple[list[CallSite], list[ast.Call], bool]:
+def _sites_by_name(project: Project, path: str, name: str) -> tuple[list[CallSite], list[ast.Call], bool]:
     """The calls in a file that reach any function of a name, those of which nobody knows, and whether these are all."""
-    path, name = asked
     module = next(modules_at(project, (path,)), None)
     if module is None:
         return [], [], True

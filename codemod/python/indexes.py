@@ -175,6 +175,11 @@ class Indexed(Editable):
             found[scope.node], counts[name] = f"{name} {number}", number + 1
         return ByPart(self.document, found)
 
+    @whole
+    def by_address(self) -> dict[str, ast.AST]:
+        """What has each of the `addresses`."""
+        return {address: node for node, address in self.addresses.items()}
+
     @by_part
     def calls_inside(self) -> dict[tuple[ast.AST, str], list[ast.Call]]:
         """The calls of `calls_by_function`, by the function and the last name of what is called."""

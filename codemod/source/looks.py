@@ -80,7 +80,7 @@ class Remembering:
         if known is None:
             before, looks.seen = looks.seen, 0
             try:
-                known = looks.recall(compute, key[0] if key else None) if looks.recall is not None else None
+                known = looks.recall(compute, _asked(key)) if looks.recall is not None else None
                 if known is None:
                     known = (compute(self._whole, *key), 0)
                     looks.of_facts[question] = looks.seen
@@ -119,12 +119,12 @@ class Remembering:
     def remembered(self) -> Iterator[tuple[object, object, object, int]]:
         """Each fact, and each memo with its key, that was found in this run: its answer, and what that rests on."""
         for question, (value, seen) in self._facts.items():
-            if not isinstance(question, tuple) or not callable(question[0]) or len(question) > 2:
+            if not isinstance(question, tuple) or not callable(question[0]):
                 continue
-            if len(question) == 1 or question in self.looks.of_facts:
-                if question in self.looks.of_facts:
-                    yield *question, *([None] * (2 - len(question))), value, self.looks.of_facts[question]
-            else:
+            if (FACT, *question) in self.looks.bits:
+                if question in self.looks.of_facts:  # else it was recalled
+                    yield question[0], _asked(question[1:]), value, self.looks.of_facts[question]
+            elif len(question) == 2:
                 yield *question, value, seen
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
@@ -143,3 +143,8 @@ class Remembering:
         else:
             looks.seen |= known[1]
         return known[0]
+
+
+def _asked(key: tuple[object, ...]) -> object:
+    """What a fact is asked about, as a memo is."""
+    return key if len(key) > 1 else key[0] if key else None

@@ -97,6 +97,12 @@ def first_row(statement: ast.AST) -> int:
     return min(rows)
 
 
+def position(node: ast.AST, row: int) -> tuple[int, int, int, int]:
+    """Where a node stands, as counted from a row; raises AttributeError for one that has no place."""
+    placed = cast(ast.expr, node)
+    return placed.lineno - row, placed.col_offset, cast(int, placed.end_lineno) - row, cast(int, placed.end_col_offset)
+
+
 def _is_list_of_names(statement: ast.stmt) -> bool:
     """``__all__ = [...]``: names that lead nowhere."""
     targets = statement.targets if isinstance(statement, ast.Assign) else []

@@ -184,7 +184,7 @@ class FileStore:
     def _bytes(self, path: str) -> bytes | None:
         """The bytes of a file, which is not opened while a document holds them."""
         known = self._kept.get(path) or self._passing.get(path)
-        return self._read(path) if known is None else known.data
+        return self._read(path) if known is None else known.unnoted(lambda: known.data)
 
     def _read(self, path: str) -> bytes | None:
         if path in self._unreadable:

@@ -30,7 +30,7 @@ def arguments_named(
     owner = scope.node if isinstance(scope.node, ast.ClassDef) else None
     if owner is not None and function.name != "__init__":
         return
-    heirs = project.memo(heirs_of, (module, owner)) if owner is not None else ()
+    heirs = heirs_of(project, module, owner) if owner is not None else ()
     below = [(other.path, heir.name) for other, heir in heirs if own_init(heir) is None]
     named = [(module.path, owner.name if owner is not None else function.name), *below]
     for config, place in (found for each in named for found in project.fact(_places).get(each, ())):
