@@ -6,6 +6,7 @@ Only what all of the run's own code agrees on counts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from ...outcome import Declaration, RunEntry
 from ...purpose.files import is_test
@@ -13,6 +14,7 @@ from ...source.project import Project
 from ...torch.dtypes import FP32, TRUE, Dtype, as_dtype
 from .followed import BY_MACHINE, NOT_GIVEN, OF_COMMAND, OR_FLOAT32
 from .left_open import ELSEWHERE
+from .listed_commands import VARIABLE
 from .loaded_files import serves_inference
 from .programs_started import is_program
 from .run_members import Run
@@ -95,7 +97,7 @@ def otherwise(run: Run, items: Sequence[Declaration], regime: str) -> tuple[str,
 def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:
     """The same for a run: of settings that are followed the strongest count, if what is fixed does not differ."""
     off = off_by(run, items)
-    if _is_open_word(off, items) or _is_by_command(items):
+    if _is_open_word(off, items) or _is_by_command(items) or _is_given_unfollowed(run, items):
         return "unknown"
     if off and (run.command is not None or any(item.role != "option" or _names_float32(item) for item in off)):
         return "fp32"  # of a program that no launch line starts a read-me may tell to pass a switch
@@ -111,6 +113,20 @@ def _is_open_word(off: Sequence[Declaration], items: Sequence[Declaration]) -> b
     """Whether only defaults, which are words, leave a run off, and its line gives a word that is not known: ``$1``."""
     words = [item for item in off if item.role == "option" and item.value.strip("'\"").lower() not in ("true", "false")]
     return bool(off) and len(words) == len(off) and any(item.feeds and item.value.startswith("$") for item in items)
+
+
+def _is_given_unfollowed(run: Run, items: Sequence[Declaration]) -> bool:
+    """Whether only defaults leave a run off, and its line gives such an option something else, or words of a list."""
+    followed = [item for item in items if item.feeds and item.regime]
+    defaults = {name_of(item) for item in followed} if all(map(_is_default_off, followed)) else set()
+    given = (item for item in items if item.role == "flag" and not item.feeds and name_of(item) in defaults)
+    words = run.command.words if run.command is not None else ()
+    is_open = any(word == VARIABLE and not before.startswith("-") for before, word in pairwise(words))
+    return bool(defaults) and (is_open or any(not _is_off(item) for item in given))
+
+
+def _is_default_off(item: Declaration) -> bool:
+    return item.role == "option" and item.regime == "fp32"
 
 
 def _is_by_command(items: Sequence[Declaration]) -> bool:

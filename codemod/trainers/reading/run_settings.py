@@ -82,12 +82,12 @@ def off_by(run: Run, items: Sequence[Declaration]) -> tuple[Declaration, ...]:
     regions = [item for item in items if item.framework in LOWERING and item.role == "compute" and not item.feeds]
     found: list[Declaration] = []
     given_words = (item for item in items if item.feeds and item.role != "option" and not is_switch(item))
-    on = {name_of(item) for item in given_words if item.regime not in ("", "fp32")}
+    on = {name for item in given_words if item.regime not in ("", "fp32") for name in (name_of(item), _reader(item))}
     for condition in sorted({item.condition for item in regions}):
         given = strongest_switches(run, [item for item in items if item.condition == condition])
         if not given or any(item.regime != "fp32" for item in given):
             return ()
-        if any(item.role == "option" and name_of(item) in on for item in given):
+        if any(item.role == "option" and not on.isdisjoint((name_of(item), _reader(item))) for item in given):
             return ()  # the default of a word that the run is given, which is followed to the dtype of the region
         found += given
     return tuple(found)
@@ -96,6 +96,12 @@ def off_by(run: Run, items: Sequence[Declaration]) -> tuple[Declaration, ...]:
 def name_of(item: Declaration) -> str:
     """The name of an option, or of an entry, without the sections that it stands in."""
     return item.key.lstrip("-").replace("-", "_").rpartition(".")[2]
+
+
+def _reader(item: Declaration) -> str:
+    """What in the code reads a setting, where that is told: ``args.precision``."""
+    first = item.feeds.partition(",")[0].partition(" (")[0]
+    return first if "." in first else ""
 
 
 def files_that_switch_on(run: Run, items: Sequence[Declaration]) -> tuple[str, ...]:
