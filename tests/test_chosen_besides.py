@@ -76,6 +76,15 @@ DECIDING = {
     "a name of a switch": 'out = f"out/{on}"\n    os.makedirs(out, exist_ok=True)',
     "a path": "os.makedirs(os.path.join(args.out, args.precision), exist_ok=True)",
     "a formatted name": 'os.makedirs("out/{}".format(args.precision), exist_ok=True)',
+    "a loop": "while on and width > 4: width -= 1",
+    "a choice by and and or": "width = on and 4 or 8",
+    "an index": "width = (4, 8)[on]",
+    "an attribute by its name": "width = getattr(Net, args.precision)",
+    "a count": "width = 4 * on",
+    "an argument of others": "loader = torch.utils.data.DataLoader([], shuffle=on)",
+    "what is done for it alone": "if on: model = torch.compile(Net(8, 8))",
+    "a file that is written for it alone": 'if on: torch.save({}, "half.pt")',
+    "all settings": 'name = "_".join(f"{k}={v}" for k, v in vars(args).items())\n    os.makedirs(f"runs/{name}")',
     "an attribute": 'args.out = f"{args.out}-{args.precision}"\n    os.makedirs(args.out)',
 }
 SHOWING = {
@@ -90,6 +99,9 @@ SHOWING = {
     "a context": "context = torch.autocast('cuda') if on else torch.no_grad()",
     "a test of another setting": "width = 8 if args.out else 16",
     "a test that stays": 'width = 8 if args.precision == "fp16" else 16',
+    "an attribute of torch": "dtype = getattr(torch, {'fp32': 'float32', 'bf16': 'bfloat16'}[args.precision])",
+    "all settings that are printed": "print(vars(args))",
+    "what is told for it alone": 'if on: print("mixed precision")',
     "a title": 'run = dict(run_name=f"net-{args.precision}")',
 }
 
@@ -133,6 +145,24 @@ ALIKE = {
 @pytest.mark.parametrize("name", ALIKE)
 def test_two_runs_do_not_become_one(tmp_path: Path, name: str) -> None:
     assert MoveState.MOVED not in states(tmp_path, ALIKE[name]).values()
+
+
+SCRIPTS = {
+    "a test": 'PREC=bf16\nif [ "$PREC" = bf16 ]; then B=4; else B=2; fi\npython train.py --precision $PREC --out $B\n',
+    "a path": "PREC=bf16\npython train.py --precision $PREC --out runs/$PREC\n",
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_may_ask_the_variable_for_more(tmp_path: Path, name: str) -> None:
+    assert states(tmp_path, {"run.sh": SCRIPTS[name]}) == {"run.sh": MoveState.WITHDRAWN}
+
+
+def test_what_a_script_prints_is_no_path(tmp_path: Path) -> None:
+    script = (
+        'PREC=bf16\necho "trains in $PREC"\n[ -n "$PREC" ] && python train.py --precision $PREC | tee log-$PREC.txt\n'
+    )
+    assert states(tmp_path, {"run.sh": script}) == {"run.sh": MoveState.MOVED}
 
 
 def test_runs_that_differ_in_more_move(tmp_path: Path) -> None:

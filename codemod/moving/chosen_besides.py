@@ -20,7 +20,7 @@ from ..trainers.reading.links import joined_sources
 from ..trainers.reading.reach_of_runs import may_use
 from ..trainers.reading.run_members import Run
 from .left_behind import CODE
-from .naming_files import moved_in_paths
+from .naming_files import moved_anchors, moved_in_scripts
 from .pairs import RunPair
 from .run_values import RunValues
 from .setting_names import SettingNames, plain_name
@@ -48,12 +48,16 @@ def chosen_besides(
             yield place
     texts = project.document(pair.before.path), after.document(pair.before.path)
     if texts[0] is not None and texts[1] is not None and not pair.before.path.endswith(CODE):
-        named = moved_in_paths(texts[0], texts[1])
+        named = moved_in_scripts(texts[0], texts[1])
         yield from (
             Place(pair.before.path, span, text) for span, text in named if pair.says(pair.before.path, span.row)
         )
+    for path in sorted(path for path in paths if path.endswith((".yaml", ".yml"))):
+        texts = project.document(path), after.document(path)
+        if texts[0] is not None and texts[1] is not None:
+            yield from (Place(path, span, text) for span, text in moved_anchors(texts[0], texts[1]))
     own = {*new.modules} if new is not None else {pair.before.path}
-    for module in modules_with(after, tuple(now)) if now else ():
+    for module in modules_with(after, tuple(name.rpartition(".")[2] for name in now)) if now else ():
         if module.path not in own and not purpose_of(module.path).is_foreign:
             for place, sources in _in_other_programs(after, module, frozenset(now)):
                 if sources is None or not paths.isdisjoint(sources):

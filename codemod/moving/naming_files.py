@@ -16,7 +16,9 @@ SHOWING = re.compile(
     r"|print|log|info|debug|warn|error|title|label|set_postfix|set_desc|summary$|exception|notif|message"
 )
 """Names of calls whose arguments people read."""
-SHOWN = frozenset(("run_name", "desc", "title", "label", "help", "message", "msg", "notes", "tags", "group", "project"))
+SHOWN = frozenset(
+    ("run_name", "desc", "title", "label", "help", "message", "msg", "notes", "tags", "group", "project", "comment")
+)
 """Names of arguments that people read, whatever takes them."""
 FLAG = re.compile(r"--[\w.-]*[ =]?$|(?:^|\s)[+\w.]+=$")
 """How a text ends before what a command line is given: another program's own setting."""
@@ -24,6 +26,9 @@ ASSIGNED = re.compile(r"\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)\s*[:?]?=")
 PRINTED = re.compile(r"\s*@?(?:echo|printf)\s[^>]*$")
 REDIRECTED = re.compile(r"(?:\d?>>?|\btee(?:\s+-a)?)\s*\S+")
 """How a script or a Makefile sets a variable, what it only prints, and the file that takes what a program prints."""
+TESTING = re.compile(r"(?:^|[\s;&|])(?:case|test|\[\[?)\s(?!-[zn]\s)|\s(?:==|!=)\s|\bif(?:n?eq)\b")
+"""How a line of a shell, or of a Makefile, tests a value; that there is one is no question."""
+ANCHOR = re.compile(r"[:\-]\s+&([\w-]+)\s+\S")
 JOINING = ("join", "joinpath", "with_name", "with_suffix", "with_stem")
 MAX_DEPTH = 4
 
@@ -61,17 +66,29 @@ def names_of_files(project: Project, module: ModuleNames) -> Iterator[tuple[ast.
                 yield call, given_to
 
 
-def moved_in_paths(before: Document, after: Document) -> Iterator[tuple[Span, str]]:
-    """The paths in a script that are made of a variable which has another value now, each with what is told of it."""
+def moved_in_scripts(before: Document, after: Document) -> Iterator[tuple[Span, str]]:
+    """The paths and tests in a script that ask a variable which has another value now, each with what is told of it."""
     kept = {*after.text.splitlines()}
     changed = {found[1] for line in before.text.splitlines() if line not in kept and (found := ASSIGNED.match(line))}
     for row, line in enumerate(after.text.splitlines() if changed else (), 1):
-        for name in changed if not PRINTED.match(line) else ():
+        for name in sorted(changed) if not PRINTED.match(line) else ():
             used = rf"\$(?:{name}\b|\{{{name}\}}|\({name}\))"
             found = re.search(rf"[\w/.-]{used}|{used}[/._-]\w", REDIRECTED.sub("", line))
             if found is not None:
                 yield Span(row, 1, row, 1), f"names a file by {name}, which moves: {line.strip()}"
                 break
+            if TESTING.search(line) and re.search(used, line):
+                yield Span(row, 1, row, 1), f"tests {name} for the value of today: {line.strip()}"
+                break
+
+
+def moved_anchors(before: Document, after: Document) -> Iterator[tuple[Span, str]]:
+    """The values of a YAML file that have changed and that other keys of it take over: ``amp: &amp true``."""
+    kept = {*before.text.splitlines()}
+    for row, line in enumerate(after.text.splitlines(), 1):
+        anchor = ANCHOR.search(line) if line not in kept else None
+        if anchor is not None and re.search(rf"\*{re.escape(anchor[1])}(?![\w-])", after.text):
+            yield Span(row, 1, row, 1), f"gives its value to other keys, by &{anchor[1]}"
 
 
 def _is_text(node: ast.expr) -> bool:
@@ -93,7 +110,8 @@ def is_shown(module: ModuleNames, node: ast.AST) -> bool:
     child = node
     for above in module.ancestors(node):
         if isinstance(above, ast.Call) and child is not above.func:
-            of_torch = last_name(above.func) in ("getattr", "device")
+            is_getattr = last_name(above.func) == "getattr" and module.qualified(above.args[0]) == "torch"
+            of_torch = is_getattr or last_name(above.func) == "device"
             if (
                 of_torch
                 or SHOWING.search(last_name(above.func))

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from ..python.conditions import SWITCHES
 from ..python.functions import called_function
 from ..python.names import ModuleNames, last_name, string_of
 from ..source.project import Project
@@ -16,14 +17,17 @@ SAME = ("lower", "upper", "strip", "str", "bool", "int", "get", "getattr", "gete
 """Calls whose value is that of what they are given."""
 AS_TEXT = ("dumps", "join", "str", "hash", "md5", "sha1", "sha256", "hexdigest")
 """Calls that make one text, or number, of many settings."""
+DECLARING = ("add_argument", "option", "Option")
+"""Calls that declare an option, whose words are its names."""
 MAX_ROUNDS = 4
 """How often a setting may be given another name."""
 WORD = re.compile(r"[\w-]+")
 
 
 def plain_name(key: str) -> str:
-    """``use_amp`` of ``--use-amp``, ``cfg.train.use_amp``, ``load(use_amp=)``."""
-    return next(reversed(WORD.findall(key)), "").lstrip("-").replace("-", "_")
+    """``use_amp`` of ``--use-amp``, ``cfg.use_amp``, ``load(use_amp=)``; ``amp.enabled`` of ``train.amp.enabled``."""
+    words = [word.lstrip("-").replace("-", "_") for word in WORD.findall(key)]
+    return ".".join(words[-2:] if words and words[-1] in SWITCHES else words[-1:])
 
 
 class SettingNames:
@@ -44,10 +48,11 @@ class SettingNames:
         """Whether an object with all options holds them: ``vars(args)``."""
         self.local: set[tuple[str, str]] = set()
         """Variables and parameters, each with its file."""
-        for call in (call for module in modules for call in module.calls_by_name.get("add_argument", ())):
-            flags = {plain_name(word) for item in call.args if (word := string_of(item)) is not None}
-            if not flags.isdisjoint(moved):
-                self.names |= {string_of(item.value) or "" for item in call.keywords if item.arg == "dest"}
+        for call in (call for module in modules for name in DECLARING for call in module.calls_by_name.get(name, ())):
+            words = [string_of(item) or "" for item in call.args]
+            words += [string_of(item.value) or "" for item in call.keywords if item.arg == "dest"]
+            flags = {plain_name(part) for word in words for part in word.split("/")} - {""}
+            self.names |= flags if not flags.isdisjoint(moved) else set()
         for _ in range(MAX_ROUNDS):
             before = len(self.names), len(self.local)
             for module in modules:
@@ -79,6 +84,8 @@ class SettingNames:
         if isinstance(node, ast.Name):
             is_known = node.id in self.names or (module.path, node.id) in self.local
             return is_known and isinstance(node.ctx, ast.Load)
+        if isinstance(node, ast.Attribute | ast.Subscript | ast.Call) and (name := _of_switch(node)):
+            return name in self.names
         if isinstance(node, ast.Attribute):
             is_of_tensor = node.attr == "dtype" and not joined_sources(self.project, module, node)
             return node.attr in self.names and not is_of_tensor
@@ -100,13 +107,32 @@ def _is_whole(node: ast.AST) -> bool:
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
     """The parts of an expression that give it its value: no argument of another call, no text."""
-    if isinstance(node, ast.JoinedStr) or (
-        isinstance(node, ast.Call) and last_name(node.func) not in (*SAME, *AS_TEXT)
-    ):
+    if isinstance(node, ast.JoinedStr | ast.Dict | ast.List | ast.Tuple | ast.Set):
+        return
+    if isinstance(node, ast.Call) and last_name(node.func) not in (*SAME, *AS_TEXT):
+        return
+    if isinstance(node, ast.IfExp) and not all(map(_is_plain, (node.body, node.orelse))):
         return
     yield node
     for child in ast.iter_child_nodes(node):
         yield from _parts(child)
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """A value that a setting picks, and no object that was there before: ``torch.float16``, ``"half"``."""
+    if isinstance(node, ast.IfExp):
+        return _is_plain(node.body) and _is_plain(node.orelse)
+    return isinstance(node, ast.Constant | ast.Attribute)
+
+
+def _of_switch(node: ast.Attribute | ast.Subscript | ast.Call) -> str:
+    """``amp.enabled`` of ``cfg.amp.enabled`` and ``cfg["amp"]["enabled"]``; empty where the name tells more."""
+    owner = node.func if isinstance(node, ast.Call) else node
+    name = node.attr if isinstance(node, ast.Attribute) else key_read(node)
+    above = owner.value if isinstance(owner, ast.Attribute | ast.Subscript) else None
+    if name not in SWITCHES or above is None:
+        return ""
+    return f"{key_read(above) or last_name(above)}.{name}"
 
 
 def assigned(statements: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -13,7 +13,7 @@ from ..python.trace import TABLES, trace
 from ..source.project import Project
 from ..torch.dtypes import Dtype, as_dtype
 from ..trainers.reading.stated_words import is_precision_word, speaks, text_of
-from .naming_files import is_shown, names_of_files
+from .naming_files import SHOWING, is_shown, names_of_files
 from .setting_names import SettingNames, assigned
 
 OF_PRECISION = frozenset(
@@ -22,6 +22,8 @@ OF_PRECISION = frozenset(
 """Parts of names of what belongs to a precision beside those that name one."""
 SWITCHED = ("enabled", "cache_enabled", "default", "config")
 """Names of arguments that take a setting as it is."""
+STEPPING = ("step", "update", "backward", "zero_grad", "exit", "append", "pop", "get", "setattr", "update_scale")
+"""Calls of a training step, and of what only keeps or gives back values."""
 COUNTING = (ast.Mult, ast.FloorDiv, ast.Sub, ast.Pow, ast.Add)
 
 
@@ -54,9 +56,14 @@ def _picks(module: ModuleNames, known: SettingNames) -> Iterator[OtherUse]:
     for node in module.of_type(ast.IfExp):
         if known.read(module, node.test) and _differ(node.body, node.orelse) and not _belongs_around(module, node):
             yield OtherUse(node.test, _said(node.test, node), node.test, is_test=True)
-    for branch in module.of_type(ast.If):
+    branches: list[ast.If | ast.While] = [*module.of_type(ast.If), *module.of_type(ast.While)]
+    for branch in branches:
         for item in _given_in(branch) if known.read(module, branch.test) else ():
             yield OtherUse(branch.test, _said(branch.test, item), branch.test, is_test=True)
+    for made in module.of_type(ast.BoolOp):
+        others = [item for item in made.values if _is_other(item)]
+        if others and known.read(module, made.values[0], passing=True) and not _belongs_around(module, made):
+            yield OtherUse(made.values[0], _said(made.values[0], made), made.values[0], is_test=True)
     for match in module.of_type(ast.Match):
         bodies = (case.body for case in match.cases) if known.read(module, match.subject) else ()
         for item in (item for body in bodies for item in _constants(body)):
@@ -71,11 +78,18 @@ def _looked_up(project: Project, module: ModuleNames, known: SettingNames) -> It
     for call in module.calls_by_name.get("get", ()):
         if isinstance(call.func, ast.Attribute) and call.args:
             reads.append((call, call.func.value, call.args[0]))
+    for call in module.calls_by_name.get("getattr", ()):
+        is_known = (
+            len(call.args) > 1 and not isinstance(call.args[1], ast.Constant) and known.read(module, call.args[1])
+        )
+        if is_known and module.qualified(call.args[0]) != "torch" and not _belongs_around(module, call):
+            yield OtherUse(call, _said(call.args[1], call), call.args[1], is_test=False)
     for place, table, key in reads:
         if isinstance(key, ast.Constant | ast.Slice) or not known.read(module, key):
             continue
-        for made in trace(project, module, table, TABLES):
-            values = made[1].values if made is not None else ()
+        listed = [table.elts] if isinstance(table, ast.Tuple | ast.List) else []
+        tables = [made[1].values for made in trace(project, module, table, TABLES) if made is not None]
+        for values in (*listed, *tables):
             if any(_differ(one, other) for one in values for other in values) and not _belongs_around(module, place):
                 yield OtherUse(place, _said(key, place), key, is_test=False)
 
@@ -110,15 +124,24 @@ def _said(read: ast.expr, node: ast.AST) -> str:
     return f"{text_of(read)} also decides {shown}"
 
 
-def _given_in(branch: ast.If) -> Iterator[ast.AST]:
+def _given_in(branch: ast.If | ast.While) -> Iterator[ast.AST]:
     """What a branch gives that is no precision: numbers and words, and what the other branch gives otherwise."""
     yield from _constants(branch.body)
     yield from _constants(branch.orelse)
+    if isinstance(branch, ast.If) and not branch.orelse and not any(map(_is_of_precision, branch.body)):
+        yield from (item for item in branch.body if _does_more(item))
     others = {ast.unparse(target): value for target, value in assigned(branch.orelse)}
     for target, value in assigned(branch.body):
         other = others.get(ast.unparse(target))
         if other is not None and not (_is_other(value) or _is_other(other)) and _differ(value, other):
             yield value
+
+
+def _does_more(statement: ast.stmt) -> bool:
+    """Whether a statement calls what is not only for people: ``model = torch.compile(model)``, ``torch.save(...)``."""
+    value = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
+    called = last_name(value.func) if isinstance(value, ast.Call) else ""
+    return bool(called) and not SHOWING.search(called) and called not in STEPPING
 
 
 def _constants(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:

@@ -119,10 +119,15 @@ def _is_given_unfollowed(run: Run, items: Sequence[Declaration]) -> bool:
     """Whether only defaults leave a run off, and its line gives such an option something else, or words of a list."""
     followed = [item for item in items if item.feeds and item.regime]
     defaults = {name_of(item) for item in followed} if all(map(_is_default_off, followed)) else set()
-    given = (item for item in items if item.role == "flag" and not item.feeds and name_of(item) in defaults)
-    words = run.command.words if run.command is not None else ()
-    is_open = any(word == VARIABLE and not before.startswith("-") for before, word in pairwise(words))
-    return bool(defaults) and (is_open or any(not _is_off(item) for item in given))
+    words = run.command.words if run.command is not None and defaults else ()
+    for before, word in pairwise((*words, "")):
+        flag, equals, value = before.partition("=")
+        is_given = flag.startswith("--") and flag[2:].replace("-", "_") in defaults
+        if is_given and (value if equals else word).lower() not in OFF:
+            return True
+        if word == VARIABLE and not before.startswith("-"):
+            return True
+    return False
 
 
 def _is_default_off(item: Declaration) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
+from ...formats.shell_variables import variable_of
 from ...formats.text import CommandLine
 from ...outcome import Declaration
 from ...python.names import modules_at
@@ -83,6 +85,9 @@ def off_by(run: Run, items: Sequence[Declaration]) -> tuple[Declaration, ...]:
     found: list[Declaration] = []
     given_words = (item for item in items if item.feeds and item.role != "option" and not is_switch(item))
     on = {name for item in given_words if item.regime not in ("", "fp32") for name in (name_of(item), _reader(item))}
+    written = run.command.written if run.command is not None else ()
+    passed = ((flag, variable_of(word)) for flag, word in pairwise(written) if flag.startswith("--"))
+    on |= {flag[2:].replace("-", "_") for flag, name in passed if name in on}
     for condition in sorted({item.condition for item in regions}):
         given = strongest_switches(run, [item for item in items if item.condition == condition])
         if not given or any(item.regime != "fp32" for item in given):

@@ -51,11 +51,7 @@ VALUE = r"""(?:\([^)]*|"[^"]*|'[^']*|(?:\\\r?\n|[^\n])*)"""
 """What a shell gives a variable: a list, a string, or the rest of the line."""
 FILE_OF_FLAG = re.compile(r"[\s\"'(=]--?[a-z][\w-]*[ =][^\s-]\S*\.(?:ya?ml|json|toml)\b")
 """A flag that names a file of settings."""
-CODE = (".py", ".ipynb")
 DATA = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
-GIVEN = re.compile(r"\s*(?:export\s+|readonly\s+|local\s+)?(\w+)=")
-TESTING = re.compile(r"(?:^|[\s;&|])(?:case|test|\[\[?)\s|\s(?:==|!=)\s")
-"""How a line of a shell gives a variable a value, and how it tests one."""
 OF_HARDWARE = ("capability", "supported")
 """Words of tests that ask what a machine can do."""
 OFF_TODAY = "mixed precision is declared off here and nothing says that this run wants 16 bits"
@@ -88,8 +84,6 @@ def why_unproved(project: Project, scope: SettingScope, plan: Plan, target: str)
         return f"which file {name} is decides a variable, and each of them states a precision"
     for name in _defaulted(project, scope):
         return f"{name} may be set by who starts the script, and to another precision"
-    for place in _tested_in_shells(project, scope):
-        return f"{place} tests what the line is passed, for the value of today"
     for name, path in _set_elsewhere(project, scope):
         return f"{path} sets {name}, which the line is passed, and may state another precision with it"
     for name in _unseen_bases(scope):
@@ -224,19 +218,6 @@ def _defaulted(project: Project, scope: SettingScope) -> Iterator[str]:
             others = (item for kind in STARTING for item in project.documents(kind, (said,)))
             if any(item.path != path and said in item.text for item in others):
                 yield name
-
-
-def _tested_in_shells(project: Project, scope: SettingScope) -> Iterator[str]:
-    """Where a script asks a variable that holds the value: ``if [ "$PREC" = fp16 ]``, ``case "$PREC" in``."""
-    places = [(setting.place.path, setting.place.span.row) for setting in scope.settings if setting.key.means]
-    places += [(item.source.path, item.source.span.row) for item in handed_to(project, scope)]
-    for path, at in dict.fromkeys(places):
-        document = project.document(path) if not path.endswith(CODE) else None
-        given = GIVEN.match(document.line(at)) if document is not None else None
-        for row, line in enumerate(document.text.splitlines(), 1) if document is not None and given else ():
-            named = (match[1] or match[4] for match in REFERENCE.finditer(line) if match[3] is None)
-            if TESTING.search(line) and given is not None and given[1] in named:
-                yield f"{path}:{row}"
 
 
 def _set_elsewhere(project: Project, scope: SettingScope) -> Iterator[tuple[str, str]]:
