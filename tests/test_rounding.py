@@ -12,6 +12,7 @@ from precfix.codemod.torch.dtypes import BF16, FP16
 from precfix.transforms.rounding.grids import (
     is_average_lost,
     is_factor_lost,
+    never_moves,
     share_moved,
     share_of_adapter_moved,
 )
@@ -50,6 +51,21 @@ def function_of(source: str, name: str = "train") -> Callable[..., Any]:
 
 
 # --- the arithmetic that messages rest on -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", [1.0, -4.0, 0.1, 3.0])
+@pytest.mark.parametrize("kind", ["same", "noise", "growing"])
+def test_a_constant_that_never_moves_stays_whatever_the_gradients_are(start: float, kind: str) -> None:
+    rate = max(each * 1e-5 for each in range(1, 200) if never_moves(start, each * 1e-5, BF16))
+    for step, moves in ((rate, False), (rate * 40, True)):
+        parameter = torch.nn.Parameter(torch.full((64,), start, dtype=torch.bfloat16))
+        before = parameter.detach().clone()
+        optimizer = torch.optim.AdamW([parameter], lr=step)
+        for index in range(200):
+            size = {"same": 0.3, "noise": torch.randn(64), "growing": 1e-6 * 1.05**index}[kind]
+            parameter.grad = (torch.ones(64) * size).bfloat16()
+            optimizer.step()
+        assert bool((parameter != before).any()) == moves
 
 
 @pytest.mark.parametrize("dtype", [BF16, FP16])

@@ -20,7 +20,7 @@ from ...codemod.purpose.entered import way_inside
 from ...codemod.python.arguments import receiver_of
 from ...codemod.python.creations import creations_of, known_creations
 from ...codemod.python.functions import class_of
-from ...codemod.python.names import ModuleNames, attribute_chain, names_of
+from ...codemod.python.names import ModuleNames, Scope, attribute_chain, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts_in
 from ...codemod.torch.dtypes import HALVES, Dtype
@@ -71,21 +71,21 @@ def _trained_classes(project: Project) -> dict[ProjectClass, HalfWeights]:
         files = project.python_documents_at((item.module.path, item.weights.place.path))
         regions = any(may_open_regions(project, names_of(project, document)) for document in files)
         if not regions and not item.weights.adapted:
-            for owner in _owners(project, item):
-                found.setdefault(owner, item.weights)
+            for owner in owners_of(project, item):
+                found.setdefault(ProjectClass(*owner), item.weights)
     return found
 
 
-def _owners(project: Project, item: HalfOptimizer) -> Iterator[ProjectClass]:
+def owners_of(project: Project, item: HalfOptimizer) -> Iterator[tuple[ModuleNames, Scope]]:
     """The classes of the model whose weights are 16-bit."""
     for model in models_of(item.module, item.parameters):
         owner = item.module.scope_of(model).enclosing_class if model is not None else None
         if model is not None and ast.unparse(model) == "self" and owner is not None:
-            yield ProjectClass(item.module, owner)
+            yield item.module, owner
         elif model is not None and ast.unparse(model) == item.weights.name:
             made_by = creations_of(project, item.module, model)
             classes = (class_of(project, made.module, made.call.func) for made in made_by)
-            yield from (ProjectClass(*known) for known in classes if known is not None)
+            yield from (known for known in classes if known is not None)
 
 
 def may_open_regions(project: Project, module: ModuleNames) -> bool:

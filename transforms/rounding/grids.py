@@ -13,6 +13,8 @@ USUAL_SPREAD = 0.02
 
 MOST = 0.85
 """A step that moves this share of the weights is no loss worth a word."""
+MOST_OF_ADAM = 8
+"""No step of Adam and what it decays together is larger than this many learning rates."""
 USUAL_INPUTS = 1024
 """Of the layers that adapters stand beside."""
 
@@ -37,6 +39,15 @@ def share_of_adapter_moved(step: float, dtype: Dtype) -> float:
 
 def _largest_moved(step: float, dtype: Dtype) -> float:
     return 2.0 ** (math.floor(math.log2(step)) + BITS[dtype.name] + 1)
+
+
+def never_moves(start: float, rate: float, dtype: Dtype) -> bool:
+    """Whether Adam with its own betas never takes a weight from the number at which it starts.
+
+    A step is at most (1 - b1) / sqrt((1 - b2) (1 - b1^2 / b2)) times the rate, 7.3 for b1 = 0.9 and b2 = 0.999; below a
+    power of two numbers are twice as close as above it.
+    """
+    return start != 0 and 0 < rate * MOST_OF_ADAM < 2.0 ** (math.floor(math.log2(abs(start))) - BITS[dtype.name] - 1)
 
 
 def is_factor_lost(factor: float, dtype: Dtype) -> bool:

@@ -28,6 +28,10 @@ noise), float32 = 1:
 | 2e-5 | 0.90 | 0.72 | 0.17 |
 | 1e-5 | 0.94 | 0.83 | 0.26 |
 
+At rates from which matrices move, a gate or a scale may not: the bfloat16 number next to -4.0 is 0.016 away, that next
+to 1.0 is 0.004, and no step of AdamW at lr 1e-4 is larger than 0.0008. After 1,000 steps of one gradient they are -4.0
+and 1.0; in float32 they have moved by 0.1.
+
 A model in float32 that is cast for each checkpoint and back (`model.half()`, `torch.save(...)`, `model.float()`) is
 rounded each time: what the weights have gained since, and is less than half of the distance of two numbers, is lost.
 
@@ -59,18 +63,19 @@ otherwise a user's own configuration may name DeepSpeed.
 
 ## Not flagged
 
-Learning rates from which most weights of the usual size move (1e-4 in bfloat16, 1e-5 in float16, for adapters 1e-4), or
-that are not known; SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate; adapters that
-PEFT makes float32, or that are cast to it; optimizers that round at random or with Kahan summation; a trainer of the
-project's own that makes its optimizer; an optimizer whose name another one takes before it steps; float16 under
-`fp16=True`, whose scaler refuses it; DeepSpeed, Megatron, and FSDP where accelerate opens it (FSDP by itself shards the
-weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or frozen, or that
-gets a new float32 part; adapters that an option adds, where no launch line shows what is run; options that make the
-weights 16-bit, or the optimizer, and are off in all runs that the project states, or that no launch line gives
-together; defaults beside a file that may overrule them, that nothing is seen to read and that says a rate at which most
-weights move; settings whose values it does not state, or only in files that no program is seen to load; code that
-keeps its own float32 copies; steps on random tensors alone, or under a profiler, whose weights are not saved
-(benchmarks).
+Learning rates from which most weights of the usual size move (1e-4 in bfloat16, 1e-5 in float16, for adapters 1e-4),
+or that are not known; weights of norms, which start at one; constants that are initialized anew, or that a checkpoint
+may replace (`load_state_dict`); SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate;
+adapters that PEFT makes float32, or that are cast to it; optimizers that round at random or with Kahan summation; a
+trainer of the project's own that makes its optimizer; an optimizer whose name another one takes before it steps;
+float16 under `fp16=True`, whose scaler refuses it; DeepSpeed, Megatron, and FSDP where accelerate opens it (FSDP by
+itself shards the weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back
+or frozen, or that gets a new float32 part; adapters that an option adds, where no launch line shows what is run;
+options that make the weights 16-bit, or the optimizer, and are off in all runs that the project states, or that no
+launch line gives together; defaults beside a file that may overrule them, that nothing is seen to read and that says
+a rate at which most weights move; settings whose values it does not state, or only in files that no program is seen
+to load; code that keeps its own float32 copies; steps on random tensors alone, or under a profiler, whose weights are
+not saved (benchmarks).
 """
 
 from __future__ import annotations
@@ -91,6 +96,7 @@ from ..optimizer_table import rows_of_trainer
 from ..stated_numbers import Stated, ends, options_in, rate_in
 from ..trained_half import HalfTraining, half_trainings, is_constant, is_run
 from .rounded_by_saves import rounded_by_saves
+from .stuck_constants import stuck_constants
 
 WHOLE = {"full_bf16": BF16, "full_fp16": FP16}
 """kohya's switches that make the weights 16-bit that are trained."""
@@ -107,6 +113,8 @@ def check(project: Project) -> Iterator[Finding]:
         losing = [rate for rate in rates if rate.value > 0 and item.loses_at(rate.value)]
         if losing and is_run(project, item):
             yield _at(item, item.name, losing, _scheduled(project, item))
+        elif rates and _scheduled(project, item) in ("", PEAK) and is_run(project, item):
+            yield from _of_constants(project, item)
     for training in half_trainings(project):
         losing = [rate for rate in training.rates if loses_updates(rate.value, training.weights.dtype)]
         if losing and is_run(project, training):
@@ -117,6 +125,22 @@ def check(project: Project) -> Iterator[Finding]:
             yield rule.found(weights.place.saying(message), (rate.place,), _choices(weights))
     for draft in rounded_by_saves(project):
         yield rule.found(*draft)
+
+
+def _of_constants(project: Project, item: HalfOptimizer) -> Iterator[Finding]:
+    """One finding for all parameters that are trained and never move."""
+    rates = rates_of(project, item)
+    found = dict(stuck_constants(project, item, rates))
+    if found:
+        name, rate = item.weights.dtype.name, ends(rates)[-1]
+        starts = " and ".join(f"{start:g}" for start in sorted(set(found.values())))
+        message = (
+            f"{item.name} never moves parameters of {item.weights.name} that start at {starts}: in {name} the next"
+            f" number is so far away that each step at lr {rate.value:g} is rounded away: keep weights in float32"
+            " under autocast"
+        )
+        evidence = (*item.weights.places, *list(found)[:3], rate.place)
+        yield rule.at(item.module, item.call, message, evidence, _choices(item.weights)[:2])
 
 
 def _scheduled(project: Project, item: HalfOptimizer) -> str:
