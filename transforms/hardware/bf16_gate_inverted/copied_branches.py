@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.model import Draft, Fix
-from ...codemod.python.names import ModuleNames, resolve
-from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import FP16, TORCH_DTYPES
-from ...codemod.trainers.reading.configs import config_files
+from ....codemod.model import Draft, Fix
+from ....codemod.python.names import ModuleNames, resolve
+from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import FP16, TORCH_DTYPES
+from ....codemod.trainers.reading.configs import config_files
 
 MESSAGE = "bfloat16 is asked for and float16 is picked, as in the branch for float16 above"
 

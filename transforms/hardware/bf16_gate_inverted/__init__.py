@@ -32,12 +32,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Edit, Finding, Fix, Rule
-from ...codemod.purpose.checked import checked_code
-from ...codemod.python.names import ModuleNames
-from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import BF16, FP16, FP32
-from .choices import WORDS, Choice, choices_by, flag_dtype, is_bf16_gate
+from ....codemod.model import Edit, Finding, Fix, Rule
+from ....codemod.purpose.checked import checked_code
+from ....codemod.python.names import ModuleNames
+from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import BF16, FP16, FP32
+from ..choices import WORDS, Choice, choices_by, flag_dtype, is_bf16_gate
 from .copied_branches import copied_branches
 
 
