@@ -4,7 +4,8 @@
 
 `Trainer(precision="fp16")` stops with ``ValueError: Precision 'fp16' is invalid``; so do `"bf16-mixed"` under
 Lightning 1.x and `"bf16-true"` before 2.1. `16`, `"bf16"` and `32` are old names: Lightning 2 takes them with a
-warning. `amp_backend` and `amp_level` are gone since 2.0 (``TypeError: unexpected keyword``).
+warning. `amp_backend` and `amp_level` are gone since 2.0 (``TypeError: unexpected keyword``). A name that code picks,
+as a constant or as what a function returns, is followed to the call where a run that the project gives comes to it.
 
 ## Why
 

@@ -28,6 +28,7 @@ from ..reading.scopes import FALSE, TRUE, Setting, SettingKind, SettingScope
 from ..reading.setting_reads import names_read
 from ..reading.source import GIVEN, ValueSource
 from .edits import ScopeChange, change_of
+from .picked_values import picked_for
 from .steps import ChangeStep
 
 RELEASES = "PF505"
@@ -91,6 +92,7 @@ def clashes_of(project: Project, code: str) -> Iterator[Clash]:
                 yield from _unless_own(project, scope, _clash(project, scope, contradiction))
             elif holds is None and contradiction.severity == "crash" and scope.call is not None:
                 yield from _of_values(project, scope, contradiction)
+                yield from _of_code(project, scope, contradiction)
 
 
 def _of_values(project: Project, scope: SettingScope, contradiction: Contradiction) -> Iterator[Clash]:
@@ -109,11 +111,31 @@ def _of_values(project: Project, scope: SettingScope, contradiction: Contradicti
             continue
         if source.is_reference or _is_for_others(project, scope, source):
             continue
-        kind: SettingKind = "bool" if item.value in (TRUE, FALSE) else "string"
-        given = replace(setting, value=item.value, kind=kind, place=source.place(f"{source.key} is {item.value}"))
-        found = replace(scope, settings=tuple(given if each is setting else each for each in scope.settings))
-        if all_hold(project, found, contradiction.when):
-            yield Clash(found, contradiction, (given, setting), None)
+        yield from _with_value(project, scope, contradiction, setting, source, item.value)
+
+
+def _of_code(project: Project, scope: SettingScope, contradiction: Contradiction) -> Iterator[Clash]:
+    """What code picks for a call and no framework takes: ``Trainer(precision=name)``, ``precision=chosen(args)``."""
+    if len(contradiction.when) != 1:
+        return
+    for setting, source, value in picked_for(project, scope):
+        yield from _with_value(project, scope, contradiction, setting, source, value)
+
+
+def _with_value(
+    project: Project,
+    scope: SettingScope,
+    contradiction: Contradiction,
+    setting: Setting,
+    source: ValueSource,
+    value: str,
+) -> Iterator[Clash]:
+    """The clash of a call whose setting has a value from elsewhere."""
+    kind: SettingKind = "bool" if value in (TRUE, FALSE) else "string"
+    given = replace(setting, value=value, kind=kind, place=source.place(f"{source.key} is {value}"))
+    found = replace(scope, settings=tuple(given if each is setting else each for each in scope.settings))
+    if all_hold(project, found, contradiction.when):
+        yield Clash(found, contradiction, (given, setting), None)
 
 
 def _is_for_others(project: Project, scope: SettingScope, source: ValueSource) -> bool:
