@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from ...python.bindings import only_value
 from ...python.keywords import keywords_of
 from ...python.names import ModuleNames
 from ...source.project import Project
@@ -29,6 +30,8 @@ SELF = "_self_"
 PACKAGE_LINE = "# @package"
 OF_HYDRA = "hydra"
 """The group of Hydra's own files."""
+MAX_HOPS = 3
+"""Names between a keyword and the text that it is given."""
 MAX_FILES = 200
 """How many files one program is composed of."""
 
@@ -65,16 +68,18 @@ def mains_of(project: Project, module: ModuleNames) -> Iterator[HydraMain]:
     for call in module.calls:
         given = keywords_of(module, call).values
         folder = next((given[name] for name in FOLDERS if name in given), None)
-        root = _folder(project, module.document.path, _last_text(folder)) if folder is not None else None
+        root = _folder(project, module.document.path, _last_text(module, folder)) if folder is not None else None
         if root is not None:
-            name = next((_last_text(given[name]) for name in NAMES if name in given), "")
+            name = next((_last_text(module, given[name]) for name in NAMES if name in given), "")
             yield HydraMain(root, name, module.document.path, BASE in given)
 
 
-def _last_text(node: ast.expr) -> str:
-    """The literal, or the last literal part of a path that is put together: ``f"{root}/configs"``."""
+def _last_text(module: ModuleNames, node: ast.expr, hops: int = MAX_HOPS) -> str:
+    """The literal, or the last literal part of a path that is put together: ``f"{root}/configs"``, ``str(FOLDER)``."""
     texts = [item.value for item in ast.walk(node) if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-    return texts[-1] if texts else ""
+    names = [item for item in ast.walk(node) if isinstance(item, ast.Name)] if hops and not texts else []
+    values = [value for name in names if (value := only_value(module, name)) is not None]
+    return texts[-1] if texts else _last_text(module, values[-1], hops - 1) if values else ""
 
 
 def _folder(project: Project, near: str, text: str) -> str | None:
