@@ -108,9 +108,9 @@ def may_be_on(project: Project, scaler: Scaler) -> bool:
 
 
 def is_used(project: Project, scaler: Scaler) -> bool:
-    """Whether what the project states does not switch off all that the scaler scales; nothing seen counts as used."""
+    """Whether a given run comes to something that the scaler scales; nothing seen counts as used."""
     scales = scaler.uses_of("scale", "called")
-    return not scales or not all(is_switched_off(project, use.module, use.node) for use in scales)
+    return not scales or any(is_run(project, use.module, use.node) for use in scales)
 
 
 def is_given(project: Project, module: ModuleNames, asked: Iterable[TextCondition]) -> bool:

@@ -292,8 +292,13 @@ def _serves_program(project: Project, module: ModuleNames) -> bool:
 
 def _is_program(_project: Project, module: ModuleNames) -> bool:
     """Whether a file runs something by itself: what its program leaves out, nobody else can be counted on to call."""
-    return any(isinstance(item, ast.If) and "__name__" in ast.unparse(item.test) for item in module.tree.body) or any(
-        isinstance(item, ast.Expr) and isinstance(item.value, ast.Call) for item in module.tree.body
+    trains = any(
+        module.scope_of(call).function is module.module_scope for call in module.calls_by_name.get("backward", ())
+    )
+    return trains or any(
+        (isinstance(item, ast.Expr) and isinstance(item.value, ast.Call))
+        or (isinstance(item, ast.If) and "__name__" in ast.unparse(item.test))
+        for item in module.tree.body
     )
 
 

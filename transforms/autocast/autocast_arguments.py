@@ -26,9 +26,10 @@ is none on every device.
 ## Not flagged
 
 Autocast for CUDA in code that can also choose another accelerator: there it warns and changes nothing. Tests; arguments
-that are unpacked from elsewhere. An autocast that one of several imports names, where the run decides which. A device
-with an index that only a launcher's runs have (`LOCAL_RANK`), in a notebook or where nothing shows such a launch, and
-any index where the project allows PyTorch 2.4 or says nothing of its release.
+that are unpacked from elsewhere; a scaler of which no run comes to what it scales. An autocast that one of several
+imports names, where the run decides which. A device with an index that only a launcher's runs have (`LOCAL_RANK`), in a
+notebook or where nothing shows such a launch, and any index where the project allows PyTorch 2.4 or says nothing of its
+release.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from ...codemod.model import Draft, Edit, Finding, Fix, Rule
 from ...codemod.proof.needs import Known, Release
 from ...codemod.proof.proving import proved
 from ...codemod.purpose.files import is_test
+from ...codemod.purpose.given import is_used
 from ...codemod.python.bindings import reaching
 from ...codemod.python.editing import EditPlace
 from ...codemod.python.names import ModuleNames, checked_modules, resolve, root_name, string_of
@@ -79,7 +81,8 @@ def check(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
         scale = (scaler.arguments or {}).get("init_scale") if scaler.api.startswith(_OLD) else None
         is_text = scale is not None and _is_text(project, scaler.module, scale)
-        if is_text and scaler.kind == "direct" and not is_test(scaler.module.path):
+        is_direct = scaler.kind == "direct" and not is_test(scaler.module.path)
+        if is_text and is_direct and is_used(project, scaler):
             yield rule.found(*_device_for_old_scaler(project, scaler, scale is next(iter(scaler.call.args), None)))
 
 

@@ -39,7 +39,7 @@ torch (of any vendor, with the tag in an `ARG`), or names only older releases in
 Code that only older releases reach: version tests, `hasattr(torch.amp, "GradScaler")`, `except AttributeError`.
 Annotations, `isinstance`, base classes: naming an old class does not warn. Local classes of the same names. A module
 that is no program and that only asks `torch.get_autocast_gpu_dtype()` and its like: Python hides a DeprecationWarning
-outside of the file that is started.
+outside of the file that is started. A call with arguments that it does not take (see autocast-arguments).
 """
 
 from __future__ import annotations
@@ -56,15 +56,17 @@ from ....codemod.model import Finding, Fix, Place, Rule
 from ....codemod.proof.needs import Known, Release
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import purpose_of
+from ....codemod.purpose.given import is_run, is_used
 from ....codemod.purpose.imports import importers_of, reached_from
 from ....codemod.purpose.training import reached_modules, training_modules
 from ....codemod.purpose.words import AFTER_TRAINING, Purpose
 from ....codemod.python.arguments import bind
-from ....codemod.python.names import ModuleNames, checked_modules, modules_with
+from ....codemod.python.names import ModuleNames, checked_modules, modules_with, string_of
 from ....codemod.python.scopes import is_off
 from ....codemod.releases.pins import allowed, excludes
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, changes_default, dtype_scenarios
+from ....codemod.torch.scalers import scalers
 from ....codemod.trainers.reading.programs_started import is_program
 from .deprecated_uses import OLD_AUTOCAST, WORDS, DeprecatedUse, class_tests, replacements_of_torch, uses_in
 from .import_groups import Group, groups_of, import_edits
@@ -89,6 +91,7 @@ def check(project: Project) -> Iterator[Finding]:
         if _never_warns(project, module):
             continue
         groups = list(groups_of(project, module, uses_in(project, module)))
+        groups = [group for group in groups if not all(_raises(project, use) for use in group.warning)]
         if _is_hidden(groups) and not is_program(project, module.path):
             continue
         judged = [(_verdict(project, group), group) for group in groups]
@@ -100,6 +103,16 @@ def check(project: Project) -> Iterator[Finding]:
 def _is_hidden(groups: Sequence[Group]) -> bool:
     """Whether all warnings are DeprecationWarnings, which Python shows in the file that is started and nowhere else."""
     return all(use.entry.kind == "function" for group in groups for use in group.warning)
+
+
+def _raises(project: Project, use: DeprecatedUse) -> bool:
+    """Whether a run makes the call with a device, which the old interface does not take: PF303 calls the new one."""
+    if use.form != "call" or use.call is None:
+        return False
+    if use.entry.kind == "autocast":
+        return any(item.arg == "device_type" for item in use.call.keywords) and is_run(project, use.module, use.call)
+    made = [scaler for scaler in scalers(project) if scaler.call is use.call and is_used(project, scaler)]
+    return any(string_of((scaler.arguments or {}).get("init_scale")) is not None for scaler in made)
 
 
 def _never_warns(project: Project, module: ModuleNames) -> bool:
