@@ -18,7 +18,8 @@ Lightning 1.x knows 64, 32, 16 and "bf16". 2.0 renamed them to "64-true", "32-tr
 variables; without any pin that of Lightning 2, `respell` [unsafe] where the old name runs in both. `*-true` under pins
 older than 2.1 becomes the mixed name, [unsafe]: pinning 2.1 is the other way out. Removed arguments are dropped. Names
 that only an old release takes stay in a project that pins it, and in calls with other arguments of Lightning 1
-(`gpus=`).
+(`gpus=`); a strategy that came with Lightning 2 (`ddp_find_unused_parameters_true`) says as much as a pin. Launch lines
+of one file are one finding, and its fix changes all of them; those of a README are named and stay as they are.
 
 ## Not flagged
 

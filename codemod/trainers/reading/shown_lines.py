@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 from ...formats.shell_launchers import starts_programs
-from ...model import Span
+from ...model import Place, Span
 from ...purpose.files import CONFIG_ENDINGS, is_test
 from ...python.names import ModuleNames, modules_with
 from ...source.documents import Document, FileKind
@@ -101,6 +101,12 @@ def lines_leaving_out(project: Project, module: ModuleNames, name: str, default:
             yield line.source(name, default)
 
 
+def lines_with(project: Project, word: str, scripts: Collection[str]) -> list[ShownLine]:
+    """The lines of read-mes that start one of some programs with a word."""
+    lines = project.memo(_lines_of, FileKind.TEXT)
+    return [line for line in lines if {word} < {*line.text.split()} and not scripts.isdisjoint(line.text.split())]
+
+
 @dataclass(frozen=True)
 class ShownLine:
     """One line of a text, with what continues it."""
@@ -142,6 +148,9 @@ class ShownLine:
 
     def span_of(self, start: int, word: str) -> Span:
         return self._span(start, start + len(word))
+
+    def whole(self, message: str) -> Place:
+        return Place(self.path, self._span(self.start, self.start + len(self.text)), message)
 
     def source(self, name: str, value: Constant) -> ValueSource:
         given, span = True if value == "" else value, self._span(self.start, self.start + len(self.text))
