@@ -145,11 +145,14 @@ _OF_TIMM = {
     **{"PatchEmbed": "Conv2d", "Mlp": "Linear", "GluMlp": "Linear", "SwiGLU": "Linear", "ConvMlp": "Conv2d"},
     **{"ClassifierHead": "Linear", "NormMlpClassifierHead": "Linear"},
 }
+_OF_TORCHAUDIO = ("MelScale", "MelSpectrogram")
 LAYER_CLASSES = {
     **{f"transformers.{module}.Conv1D": "Linear" for module in ("pytorch_utils", "modeling_utils")},
     **{f"timm.{module}.{name}": layer for module in ("layers", "models.layers") for name, layer in _OF_TIMM.items()},
+    **{f"torchaudio.transforms{part}.{name}": "Linear" for part in ("", "._transforms") for name in _OF_TORCHAUDIO},
 }
-"""Layers that treat dtypes as one of ``torch.nn`` does: ``Conv1D`` calls ``addmm`` (``pytorch_utils.py``, transformers
+"""Layers that treat dtypes as one of ``torch.nn`` does: those of torchaudio end with a product with a table that is a
+buffer (``MelScale``, which autocast lowers), ``Conv1D`` calls ``addmm`` (``pytorch_utils.py``, transformers
 5.23.0), those of timm 1.0.31 derive from it, call its function, or begin and end with it (``norm.py``, ``mlp.py``)."""
 _CHANGING = ("ConvertImageDtype", "ToDtype", "ToPILImage", "PILToTensor", "ToImage", "Lambda", "Compose")
 
