@@ -10,7 +10,9 @@ from ...model import Applicability, Fix, Place
 from ...proof.needs import SameResult
 from ...proof.proving import proved
 from ...purpose.files import purpose_of
+from ...purpose.given import is_given
 from ...python.bindings import only_value
+from ...python.conditions import conditions_in
 from ...python.names import modules_with, names_of
 from ...python.options import options_in
 from ...source.project import Project
@@ -24,7 +26,7 @@ from ..reading.parsed_files import interfaces_reading
 from ..reading.program_files import command_lines, file_named
 from ..reading.recognition import runs_program
 from ..reading.runs import runs_with
-from ..reading.scopes import FALSE, TRUE, Setting, SettingKind, SettingScope
+from ..reading.scopes import FALSE, TRUE, Setting, SettingKind, SettingScope, token_of_constant
 from ..reading.setting_reads import names_read
 from ..reading.source import GIVEN, ValueSource
 from .edits import ScopeChange, change_of
@@ -92,7 +94,30 @@ def clashes_of(project: Project, code: str) -> Iterator[Clash]:
                 yield from _unless_own(project, scope, _clash(project, scope, contradiction))
             elif holds is None and contradiction.severity == "crash" and scope.call is not None:
                 yield from _of_values(project, scope, contradiction)
-                yield from _of_code(project, scope, contradiction)
+                picked = tuple(_of_code(project, scope, contradiction))
+                yield from picked or _of_branches(project, scope, contradiction)
+            elif holds is None and contradiction.severity == "deprecated" and scope.call is not None:
+                yield from _of_branches(project, scope, contradiction)
+
+
+def _of_branches(project: Project, scope: SettingScope, contradiction: Contradiction) -> Iterator[Clash]:
+    """What a call chooses by a test that holds in a stated run: ``precision=16 if args.fp16 else 32``."""
+    for setting in scope.settings:
+        module, node = scope.argument(setting) or (None, None)
+        if module is None or not isinstance(node, ast.IfExp):
+            continue
+        for value, holds in ((node.body, True), (node.orelse, False)):
+            token = token_of_constant(value.value) if isinstance(value, ast.Constant) else None
+            asked = conditions_in(project, module).given(node.test, holds)
+            if token is None or not asked or not is_given(project, module, asked):
+                continue
+            place = module.place(
+                value, f"{setting.name} is {token} {'if' if holds else 'unless'} {ast.unparse(node.test)}"
+            )
+            given = replace(setting, value=token, kind="string", place=place)
+            found = replace(scope, settings=tuple(given if each is setting else each for each in scope.settings))
+            if all_hold(project, found, contradiction.when):
+                yield Clash(found, contradiction, (given,), None)
 
 
 def _of_values(project: Project, scope: SettingScope, contradiction: Contradiction) -> Iterator[Clash]:
