@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 from ...codemod.flow.analysis import flow_of
@@ -46,18 +47,23 @@ from ...codemod.flow.lattice import MadeHow
 from ...codemod.half.atom_places import chain_of
 from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
+from ...codemod.purpose.entered import way_inside
+from ...codemod.purpose.files import is_test
 from ...codemod.purpose.runs import can_be_open, is_trained
 from ...codemod.purpose.training import is_aside
 from ...codemod.python.arguments import argument, receiver_of
 from ...codemod.python.bindings import only_value
+from ...codemod.python.callers import callers_of
 from ...codemod.python.creations import known_creations, only_call
 from ...codemod.python.functions import class_of, method_of
-from ...codemod.python.names import ModuleNames, last_name, names_of
+from ...codemod.python.keywords import entries_of
+from ...codemod.python.names import FunctionNode, ModuleNames, last_name, names_of
 from ...codemod.python.numbers import number_of
+from ...codemod.python.scopes import string_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts_in, is_without_gradients
 from ...codemod.torch.dtypes import HALVES
-from .certain_halves import call_behind, certainly_half, may_open_regions
+from .certain_halves import VIEWS, call_behind, certainly_half, may_open_regions
 
 FUNCTIONS = ("cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp")
 CLASSES = ("CrossEntropyLoss", "NLLLoss", "LogSoftmax", "KLDivLoss")
@@ -107,16 +113,10 @@ def _may_be_criterion(func: ast.expr) -> bool:
 
 def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -> Iterator[Finding]:
     logits = call.args[0]
-    half = certainly_half(project, module, logits)
-    if half is None or is_without_gradients(module, call):
+    if is_without_gradients(module, call) or (name == "log_softmax" and _is_of_entropy(module, call)):
         return
-    many = set(_has_many_classes(project, module, logits, MAX_HOPS))
-    behind = _is_behind_region(project, module, logits) and many == {True}
-    if not behind and _may_be_lowered(project, module, half):
-        return
-    if False in many or (name == "log_softmax" and _is_of_entropy(module, call)):
-        return
-    if not is_trained(project, module, call):
+    half = _half_of(project, module, logits) or _half_as_given(project, module, logits)
+    if half is None or not is_trained(project, module, call):
         return
     dtypes = " or ".join(sorted(dtype.name for dtype in half.dtypes))
     off = MEASURED["bfloat16" if "bfloat16" in dtypes else "float16"]
@@ -126,6 +126,42 @@ def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -
     )
     fix = Fix.unsafe("float32", "the logits are cast to float32: 4 bytes each", module.append(logits, ".float()"))
     yield rule.at(module, call, message, half.why, [fix])
+
+
+def _half_of(project: Project, module: ModuleNames, logits: ast.expr) -> Half | None:
+    """Why logits are 16-bit where they stand, of classes that are not known to be few, in no region."""
+    half = certainly_half(project, module, logits)
+    many = set(_has_many_classes(project, module, logits, MAX_HOPS)) if half is not None else {False}
+    behind = many == {True} and _is_behind_region(project, module, logits)
+    is_left = half is None or False in many or (not behind and _may_be_lowered(project, module, half))
+    return None if is_left else half
+
+
+def _half_as_given(project: Project, module: ModuleNames, logits: ast.expr) -> Half | None:
+    """The same of what a call gives a function that computes the loss: ``def loss(logits, labels)``."""
+    function = module.scope_of(logits).function.node
+    source = _viewed(module, logits)
+    bindings = module.bindings_of(source) if isinstance(source, ast.Name) else []
+    if not isinstance(function, FunctionNode) or [item.kind for item in bindings] != ["parameter"]:
+        return None
+    if way_inside(project, module, logits) is not None:
+        return None
+    for site in callers_of(project, module, function).sites:
+        given = site.target.arguments(site.call).get(bindings[0].name)
+        half = _half_of(project, site.module, given) if given is not None and not is_test(site.module.path) else None
+        if half is not None and not is_without_gradients(site.module, site.call):
+            return replace(half, steps=(*half.steps, site.module.place(site.call, f"{function.name} is given it here")))
+    return None
+
+
+def _viewed(module: ModuleNames, node: ast.expr) -> ast.expr:
+    """What is viewed in another shape: ``logits`` of ``logits.view(-1, 8)``."""
+    for _ in range(MAX_HOPS):
+        inner = node.value if isinstance(node, ast.Subscript) else receiver_of(node, *VIEWS) or only_value(module, node)
+        if inner is None:
+            break
+        node = inner
+    return node
 
 
 def _is_behind_region(project: Project, module: ModuleNames, logits: ast.expr) -> bool:
@@ -140,6 +176,7 @@ def _is_behind_region(project: Project, module: ModuleNames, logits: ast.expr) -
 def _has_many_classes(project: Project, module: ModuleNames, logits: ast.expr, hops: int) -> Iterator[bool]:
     """Whether the last layer gives many logits, and for models of transformers whether they predict words."""
     logits = only_value(module, logits) or logits
+    key = _key_in(module, logits)
     call = call_behind(module, logits.value if isinstance(logits, ast.Attribute) else logits)
     for made in known_creations(project, module, call.func) if call is not None and hops else ():
         size = argument(made.call, "out_features", position=1)
@@ -153,8 +190,19 @@ def _has_many_classes(project: Project, module: ModuleNames, logits: ast.expr, h
         target = method_of(project, *owner, "forward") if owner is not None else None
         returned = target.module.returns_of(target.node) if target is not None else []
         for item in returned:
-            if target is not None and item.value is not None:
-                yield from _has_many_classes(project, target.module, item.value, hops - 1)
+            value = entries_of(target.module, item.value) if key and target is not None and item.value else None
+            found = item.value if value is None else value.get(key)
+            if target is not None and found is not None:
+                yield from _has_many_classes(project, target.module, found, hops - 1)
+
+
+def _key_in(module: ModuleNames, logits: ast.expr) -> str:
+    """The key of ``out["logits"].view(-1, 8)``; empty for none."""
+    for _ in range(MAX_HOPS):
+        if isinstance(logits, ast.Subscript):
+            return string_of(logits.slice) or ""
+        logits = receiver_of(logits, *VIEWS) or only_value(module, logits) or logits
+    return ""
 
 
 def _is_of_entropy(module: ModuleNames, call: ast.Call) -> bool:
