@@ -15,7 +15,8 @@ what accelerate prepared in float16 `AssertionError: Attempted step but _scale i
 A scaler that steps in each micro-batch while the gradients are set to zero in each fourth divides what it has unscaled
 once more: only the last micro-batch counts.
 What both scale (`accelerator.backward(scaler.scale(loss))`) is 65536 times too large where only one of them unscales:
-behind `optimizer.step()` of what was prepared, or `scaler.step` of an optimizer that was not.
+behind `optimizer.step()` of what was prepared, or `scaler.step` of an optimizer that was not. The same holds of a plain
+`optimizer.step()` of one that was not, behind `accelerator.backward(loss)` in float16.
 `loss.backward()` in place of `engine.backward(loss)` of DeepSpeed in float16 leaves the scaling out, too; from 0.18.3
 on it raises `RuntimeError: Loss scaling is required for this configuration`, without ZeRO `Direct calls to
 tensor.backward() are not supported in this configuration`. In float16 it also takes the place of
@@ -68,6 +69,7 @@ from .engine_passes import passes_of_engines
 from .never_scaled import never_scaled
 from .scaled_twice import scaled_twice
 from .trainer_passes import passes_of_trainers
+from .unprepared import steps_of_unprepared
 
 HIDING = (
     *("escaped", "kept", "private", "bound-method", "method", "stored"),
@@ -93,7 +95,7 @@ def check(project: Project) -> Iterator[Finding]:
         found += [rule.found(*draft) for each in passes_of(scaler) for draft in kept_gradients(project, each)]
         if found and is_on(project, scaler):
             yield from found
-    for draft in (*passes_of_engines(project), *passes_of_trainers(project)):
+    for draft in (*passes_of_engines(project), *passes_of_trainers(project), *steps_of_unprepared(project)):
         yield rule.found(*draft)
 
 
