@@ -82,3 +82,12 @@ def test_a_config_that_a_launch_script_names_is_read(tmp_path: Path, line: str) 
 )
 def test_a_config_that_is_only_mentioned_is_not(tmp_path: Path, line: str) -> None:
     assert "configs/mine.yaml" not in paths_of(tmp_path, {"configs/mine.yaml": "a: 1\n", "run.sh": line + "\n"})
+
+
+def test_of_an_ignored_folder_it_is_said_that_a_file_of_it_is_read(tmp_path: Path) -> None:
+    files = {"config/config.env": "A=1\n", "logs/a.json": "{}", "train.sh": "source config/config.env\n"}
+    project = Project.open([write_tree(tmp_path, {".git/HEAD": "", ".gitignore": "config/\nlogs/\n", **files})])
+    assert {each.path: each.reason for each in project.left_out} == {
+        "config/": "named by .gitignore, except files that git tracks or the project names",
+        "logs/": "named by .gitignore",
+    }

@@ -14,7 +14,7 @@ from .documents import kind_of
 from .environments import environment_parts
 from .ignoring import IgnoreRules, Pattern, compile_patterns, outer_rules, read_rules
 from .named_files import CONFIG_KINDS, named_files, unasked_files
-from .tracked import tracked_files
+from .tracked import told, tracked_files
 
 EXCLUDED_DIRECTORIES = frozenset(
     {
@@ -117,7 +117,7 @@ def discover(
     named += [*unasked_files(root, found.left_out, unasked, found.asked), *named_files(root, found.paths, found.asked)]
     found.paths.update(path for path in named if walker.may_add(path))
     _drop_links_to_found_files(found)
-    found.left_out = {path: reason for path, reason in sorted(found.left_out.items()) if path not in found.paths}
+    found.left_out = told(found.left_out, found.paths, found.paths.intersection(named))
     return found
 
 

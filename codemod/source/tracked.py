@@ -7,7 +7,7 @@ where ``.git`` is a file, is not followed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from itertools import pairwise
 
 from .documents import kind_of
@@ -15,6 +15,7 @@ from .named_files import is_plain_file
 from .reading import FileRefused, read_regular_file
 
 MAX_INDEX_BYTES, MAX_NAME = 100_000_000, 65_536
+EXCEPT = ", except files that git tracks or the project names"
 HEADER, FIXED, EXTENDED = 12, 62, 0x4000
 """Bytes of the header and of an entry before its name (SHA-1), and the flag of two more bytes."""
 
@@ -39,9 +40,21 @@ def tracked_files(root: str, ignored: Mapping[str, str], reason: str, asked: lis
             yield path
 
 
-def _is_left_out(path: str, left_out: set[str]) -> bool:
+def told(left_out: Mapping[str, str], read: Set[str], added: Set[str]) -> dict[str, str]:
+    """What is left out and why, without what is read after all; of a folder that holds such files that is said."""
+    holders = {f"{folder}/" for path in added for folder in folders_of(path)}
+    partly = {path: f"{left_out[path]}{EXCEPT}" for path in holders.intersection(left_out)}
+    return {path: reason for path, reason in sorted({**left_out, **partly}.items()) if path not in read}
+
+
+def folders_of(path: str) -> Iterator[str]:
+    """The folders that hold a file, the outermost first."""
     parts = path.split("/")
-    return path in left_out or any("/".join(parts[:count]) + "/" in left_out for count in range(1, len(parts)))
+    return ("/".join(parts[:count]) for count in range(1, len(parts)))
+
+
+def _is_left_out(path: str, left_out: set[str]) -> bool:
+    return path in left_out or any(f"{folder}/" in left_out for folder in folders_of(path))
 
 
 def _top(folder: str) -> str | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
+from ...model import Place
 from ...releases.pins import allowed
 from ...source.project import Project
 from ..framework import Condition
@@ -65,6 +66,14 @@ def settings_in(scope: SettingScope, conditions: Iterable[Condition]) -> list[Se
                 if condition.operator == "present" or _setting_holds(setting, condition)
             ]
     return list(dict.fromkeys(found))
+
+
+def pins_in_conditions(project: Project, scope: SettingScope, conditions: Iterable[Condition]) -> Iterator[Place]:
+    """Where a manifest says which releases there are of a package that conditions speak of."""
+    for condition in conditions:
+        yield from pins_in_conditions(project, scope, condition.alternatives)
+        range_ = allowed(project, condition.key, scope.path) if condition.operator == "package" else None
+        yield from (pin.place for pin in range_.pins if len(pin.specifiers)) if range_ is not None else ()
 
 
 def _default_holds(scope: SettingScope, condition: Condition) -> bool | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ...model import Finding, Fix, Place, Rule
 from ...source.project import Project
+from ..reading.conditions import pins_in_conditions
 from ..reading.shown_lines import lines_with
 from .contradictions import Clash, clashes_of
 
@@ -29,6 +30,7 @@ def findings_of(project: Project, rule: Rule) -> Iterator[Finding]:
         places = [setting.place for setting in clash.settings]
         evidence = places if places != [clash.place] else []
         evidence += [other.place for other, _ in others[: MAX_LINES - 1]]
+        evidence += dict.fromkeys(pins_in_conditions(project, clash.scope, clash.contradiction.when))
         if clash.scope.kind == "command":
             evidence += _in_instructions(project, clash)
         every = f" ({len(found)} lines)" if others else ""
