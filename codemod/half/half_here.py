@@ -15,6 +15,7 @@ from ..flow.contexts import autocasts_by_node
 from ..flow.frame import ASSUMED
 from ..flow.lattice import Atom, Kind, MadeHow, Role
 from ..model import Place
+from ..purpose.entered import way_inside
 from ..purpose.proved_reach import can_run
 from ..purpose.regimes import speaks_of_precision
 from ..purpose.runs import HalfProgram, is_switched_on, open_scenarios, runs_of, uses
@@ -131,7 +132,10 @@ def _under_autocast(project: Project, module: ModuleNames, node: ast.expr, atoms
     known = [run for run in runs_of(project, module, node) if is_switched_on(project, run)]
     inside = [run for run in known if can_be_inside(project, run, module, node)]
     users = [run for run in inside if uses(project, run, module, node)]
-    found = {run.place: _chosen_halves(project, run) for run in users or inside}
+    way = way_inside(project, module, node)
+    own = way.region if way is not None and way.region is not None and way.region.module is module else None
+    nearest = sorted(users or inside, key=lambda run: run.region is None or run.region is not own)
+    found = {run.place: _chosen_halves(project, run) for run in nearest}
     named = frozenset(dtype for dtypes in found.values() for dtype in dtypes)
     return Half(named, False, why, bool(users), places=tuple(found.items())) if named else None
 
