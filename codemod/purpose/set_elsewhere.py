@@ -8,7 +8,16 @@ from typing import TypeAlias
 
 from ..python.functions import attribute_bindings
 from ..python.glimpses import may_set
-from ..python.names import ModuleNames, Scope, attribute_chain, definition_of, modules_at, modules_with, names_of
+from ..python.names import (
+    ModuleNames,
+    Scope,
+    attribute_chain,
+    definition_of,
+    modules_at,
+    modules_with,
+    names_of,
+    string_of,
+)
 from ..python.scopes import is_docstring
 from ..python.settings_objects import is_called_as_settings
 from ..source.facts import memo
@@ -61,6 +70,24 @@ def _given_elsewhere(project: Project, path: str, address: str, name: str) -> tu
     stores = [item for path in setting for item in _given_at(project, path, module, owner, name)[0]]
     computed = [item for path in computing for item in _given_at(project, path, module, owner, name)[1]]
     return (*stores, *computed, *(_overridden(project, module, name) if owner is module.module_scope else ()))
+
+
+def surely_given(
+    project: Project, module: ModuleNames, owner: Scope, name: str
+) -> tuple[tuple[ModuleNames, ast.expr, ast.expr], ...]:
+    """The stores into an attribute that are certainly of objects of a class: the object and the value."""
+    stores = [item for path in project.fact(_setting, name) for item in _stores_at(project, path, name)]
+    stores += [
+        (other, holder, value)
+        for path in project.fact(_computing, name)
+        for other, holder, key, value in _computed_stores(project, path)
+        if string_of(key) == name
+    ]
+    return tuple(
+        (other, holder, value)
+        for other, holder, value in stores
+        if value is not None and isinstance(holder, ast.expr) and is_of_class(project, other, holder, (module, owner))
+    )
 
 
 @memo

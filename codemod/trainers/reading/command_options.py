@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ...purpose.computed_names import IMPORTING
-from ...purpose.files import is_test, purpose_of
+from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules, reached_from
 from ...python.identifiers import words_of
 from ...python.keywords import entries_of
 from ...python.limits import MAX_OPTION_FILES
-from ...python.names import FunctionNode, ModuleNames, attribute_chain, modules_at, modules_with, names_of
+from ...python.names import FunctionNode, ModuleNames, attribute_chain, modules_at, names_of
 from ...python.options import Option, options_in
 from ...python.paths import function_of
 from ...source.documents import Document, FileKind
@@ -169,18 +169,6 @@ def _executed(project: Project, asked: tuple[ModuleNames, str]) -> tuple[ValueSo
         values = (item.value for item in bindings if item.value is not None)
         found += filter(None, (literal_source("entry", other, value, name) for value in values))
     return tuple(found)
-
-
-def constructions_of(project: Project, option: Option) -> Sequence[tuple[ModuleNames, ast.expr | None]]:
-    """The calls of the class whose field an option is, each with what it passes for it; None: the default counts."""
-    owner = option.module.scope_of(option.node).node if option.kind == "field" else None
-    if not isinstance(owner, ast.ClassDef):
-        return ()
-    found: list[tuple[ModuleNames, ast.expr | None]] = []
-    for module in modules_with(project, (owner.name,)):
-        for call in module.calls_by_name.get(owner.name, ()) if not is_test(module.path) else ():
-            found.append((module, next((item.value for item in call.keywords if item.arg == option.name), None)))
-    return found
 
 
 def picked_settings(project: Project, module: ModuleNames, name: str) -> Sequence[Option]:

@@ -23,8 +23,9 @@ from ...source.project import Project
 from ...torch.accelerators import asked_of_accelerators
 from ...torch.dtype_values import constants_of
 from ...torch.dtypes import Unknown
-from .command_options import FILLING, FILLS_FROM_FILES, as_overridden, constructions_of, declared_options, values_given
+from .command_options import FILLING, FILLS_FROM_FILES, as_overridden, declared_options, values_given
 from .enum_members import are_members, member_source
+from .given_fields import given_to_field
 from .joined_switches import ASKS_FOR_DEVICE, all_of, is_joined, none_of
 from .launch_flags import programs_of
 from .mapping_items import DICTIONARIES, fills, is_of_globals, values_under
@@ -165,11 +166,10 @@ def _setting(question: Trace[ValueSource], module: ModuleNames, node: ast.expr) 
     always = any(option.kind == "field" and not _branch_of(option) for option in options)
     for option in options:
         yield from _as_taken(option, values_given(question.project, option))
-        calls = constructions_of(question.project, option)
-        passed = [(caller, value) for caller, value in calls if value is not None]
-        for caller, value in passed:
-            yield from (_of_kind(source, "argument", read.name) for source in question.of(caller, value))
-        if option.default is not None and not option.is_switched and (not calls or len(passed) < len(calls)):
+        given = given_to_field(question.project, option, read)
+        for caller, value, kind in given.values:
+            yield from (_of_kind(source, kind, read.name) for source in question.of(caller, value))
+        if option.default is not None and not option.is_switched and given.leaves_default:
             test = _branch_of(option) if always else ""
             for source in _as_taken(option, question.of(option.module, option.default)):
                 guessed = source.is_guessed or option.is_guessed

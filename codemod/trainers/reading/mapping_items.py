@@ -11,7 +11,7 @@ from ...python.names import ModuleNames, string_of
 from ...python.trace import Domain, Trace
 
 MAX_DEPTH = 12
-WrittenMapping: TypeAlias = "tuple[ModuleNames, ast.Dict | ast.DictComp]"
+WrittenMapping: TypeAlias = "tuple[ModuleNames, ast.Dict | ast.DictComp | ast.Call]"
 """A dictionary that is written out, or of a module's variables, with its module."""
 
 
@@ -117,10 +117,10 @@ def builds_on_others(module: ModuleNames) -> bool:
 # --- dictionaries that are read by a key ------------------------------------------------------------------------------
 
 
-def values_under(module: ModuleNames, made: ast.Dict | ast.DictComp, key: str) -> list[ast.expr]:
+def values_under(module: ModuleNames, made: ast.Dict | ast.DictComp | ast.Call, key: str) -> list[ast.expr]:
     """What a dictionary holds under a key; of the variables of its module what these are given."""
-    if isinstance(made, ast.Dict):
-        return [value for name, value in zip(made.keys, made.values, strict=True) if string_of(name) == key]
+    if isinstance(made, ast.Dict | ast.Call):
+        return [value for name, value in _pairs(made) if name == key]
     return [item.value for item in module.module_scope.bindings.get(key, ()) if item.value is not None]
 
 
@@ -156,7 +156,9 @@ def _updates(call: ast.Call, key: str) -> bool:
 def _dictionary(
     _question: Trace[WrittenMapping], module: ModuleNames, node: ast.expr
 ) -> tuple[WrittenMapping, ...] | None:
-    if isinstance(node, ast.Dict) or (isinstance(node, ast.DictComp) and is_of_globals(node)):
+    if isinstance(node, ast.Dict | ast.Call) and is_mapping(node):
+        return ((module, node),)
+    if isinstance(node, ast.DictComp) and is_of_globals(node):
         return ((module, node),)
     return None
 
