@@ -198,6 +198,24 @@ def test_an_install_line_of_a_readme_pins_where_nothing_else_does(tmp_path: Path
     assert found.pins[0].place.span.row == 3
 
 
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("- PyTorch >= 1.9 : https://pytorch.org", ">=1.9"),
+        ("* [PyTorch](http://pytorch.org/) version >= 1.5.0", ">=1.5.0"),
+        ("  1. **PyTorch 2.0+**", ">=2.0"),
+        ("| torch | 2.1 |", ""),
+        ("- torch 1.12.1", ">=1.12.1"),
+        ("PyTorch 2.0 brought a compiler.", ""),
+        ("- PyTorch Lightning 1.5", ""),
+        ("- PyTorch-Lightning 2.0", ""),
+    ],
+)
+def test_a_list_in_a_readme_says_the_oldest_release(tmp_path: Path, line: str, asked: str) -> None:
+    found = allowed(written(tmp_path, {"README.md": f"{line}\n"}), "torch")
+    assert (str(found.pins[0].specifiers) if found is not None else "") == asked
+
+
 def test_a_readme_pins_other_libraries_too(tmp_path: Path) -> None:
     text = "```\ndeepspeed==0.9.1\npeft == 0.3\n```\npip install -U 'transformers>=4.30' --index-url https://x/y==1\n"
     project = written(tmp_path, {"README.md": text})

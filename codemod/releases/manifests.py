@@ -25,6 +25,12 @@ _INSTALLS = ("setup", "install", "env")
 _LOCKS = ("poetry.lock", "uv.lock", "pdm.lock", "pipfile.lock", "requirements.lock", "pylock.toml")
 _BOUND = re.compile(r"[A-Za-z][\w.-]*(\[[\w,-]+\])?[=<>~]")
 _EXACT = re.compile(r"[A-Za-z][\w.-]*==\d[\w.+]*")
+_STATED = re.compile(
+    r"(?: *(?:[-*+|]|\d+[.)]) *)+[`\[*]*(?:py)?torch\]?(?:\([^)]*\))?[ `*]*(?:version )?"
+    r"(>=|==|≥|>)?[ `]*v?(\d+\.\d+(?:\.\d+)?)(?![\w.-]*\d)",
+    re.IGNORECASE,
+)
+"""``- PyTorch >= 1.9``, ``* [PyTorch](https://pytorch.org) 2.0+`` in a list of what a project needs."""
 _READERS = {
     "pyproject.toml": pins_of_pyproject,
     "setup.cfg": pins_of_setup_cfg,
@@ -180,7 +186,9 @@ def _instructions(document: Document) -> Iterator[Pin]:
         command, installs, rest = line.partition("install ")
         if not installs:
             alone = line.strip(" `$>*-\\")
-            yield from pin_of(document, alone if _EXACT.fullmatch(alone) else "", Tier.FIXED, row)
+            stated = None if has_comments else _STATED.match(line)
+            asked = f"torch{'==' if stated[1] == '==' else '>='}{stated[2]}" if stated is not None else ""
+            yield from pin_of(document, alone if _EXACT.fullmatch(alone) else asked, Tier.FIXED, row)
         elif command.strip(" `$>*-").rpartition(" ")[2].endswith(("pip", "pip3", "conda", "mamba", "uv")):
             for word in rest.replace("`", " ").split():
                 name = word.strip("\"',")

@@ -74,9 +74,9 @@ code knows one for the target [unsafe where other code reads the word].
 An option that takes other words only (`choices=["no", "fp16"]`, `type=int`) takes the new one as well [unsafe], if only
 the trainer's argument reads it.
 To float16 nothing moves whose loss nothing is seen to scale, but a region that a method hands out brings the scaler
-that its only step needs [unsafe]; weights that are trained become float32 [unsafe: twice
-the memory], also where the setting of the regions picks their dtype (`torch.set_default_dtype(dtype)`), and others
-float16 [safe where their freezing, or adapters, prove it].
+that its only step needs [unsafe]; weights that are trained, or cast before a trainer gets them, become float32 [unsafe:
+twice the memory], also where the setting of the regions picks their dtype (`torch.set_default_dtype(dtype)`), and
+others float16 [safe where their freezing, or adapters, prove it].
 After the edits `migrate --to` reads the ledger again from the new texts and takes back what did not arrive at exactly
 the target, what other rules took away from it, and a run of which weights, tensors or a scaler would stay as they were.
 

@@ -7,19 +7,22 @@ from collections.abc import Iterator
 
 from ....codemod.half.half_weights import weights_of_optimizer
 from ....codemod.half.optimized_models import models_of_optimizer
+from ....codemod.model import Edit
 from ....codemod.outcome import Declaration
 from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames, last_name
-from ....codemod.python.paths import calls_of, function_of, position
+from ....codemod.python.paths import calls_of, function_of, guards, position
 from ....codemod.source.project import Project
 from ....codemod.torch.api import WEIGHT_CASTS
 from ....codemod.torch.autocast import Autocast, autocasts_in
-from ....codemod.torch.dtypes import BF16, FP16, FP32, Dtype, as_dtype
+from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, Dtype, as_dtype
+from ....codemod.torch.weights import cast_dtype
 from ....codemod.trainers.reading.followed import followed_declarations
+from ....codemod.trainers.reading.trained_loads import trainer_calls
 from ....codemod.trainers.writing.moves import Move
 from .half_kernels import half_only_kernel
 from .loaded_weights import SETTERS
-from .spelling import argument_set, respelled_cast
+from .spelling import argument_set, replaced, respelled_cast
 from .training_autocasts import training_regions
 
 WITHOUT_INPUTS = (
@@ -27,6 +30,8 @@ WITHOUT_INPUTS = (
     *("train", "eval", "training", "to", "cuda", "zero_grad", "state_dict", "load_state_dict"),
 )
 """What a model is asked for without computing anything."""
+KEPT_WIDE = "keep them in float32: a scaler cannot unscale float16 gradients, and small updates count"
+OF_MEMORY = "weights and gradients take twice the memory"
 WORD = {"bf16-mixed": FP16, "fp16-mixed": BF16}
 """Target -> the 16-bit dtype whose cast of a trained model belongs to the other one."""
 
@@ -40,6 +45,7 @@ def moves(project: Project) -> Iterator[Move]:
             elif project.target == "bf16-true":
                 yield from _float32_weights(project, module, made)
         dtype = WORD.get(project.target or "")
+        yield from _weights_of_trainers(project, module, dtype) if dtype is not None else ()
         for made in module.calls_by_name.get("initialize", ()):
             if dtype is not None:
                 yield from _engine_weights(module, made, dtype)
@@ -79,7 +85,40 @@ def _cast_weights(project: Project, module: ModuleNames, made: ast.Call, dtype: 
     )
     place = module.place(made, "the optimizer gets its parameters here")
     cast = half.change.module.place(half.change.node, message)
-    yield Move(cast.path, cast.span, message, evidence=(place,))
+    edits = _kept_wide(half.change.module, half.change.node)
+    yield Move(cast.path, cast.span, message, KEPT_WIDE, edits, (place,), OF_MEMORY)
+
+
+def _weights_of_trainers(project: Project, module: ModuleNames, dtype: Dtype) -> Iterator[Move]:
+    """``model = model.bfloat16()`` before a trainer gets the model."""
+    for made, model, _, is_adapted in trainer_calls(project, module):
+        name, above = ast.unparse(model), calls_of(module, function_of(module, made)) if not is_adapted else ()
+        for call in (item for item in above if position(item) < position(made)):
+            is_cast = _is_of(module, call, name) and cast_dtype(project, module, call) == dtype
+            edits = _kept_wide(module, call) if is_cast else ()
+            if edits:
+                message = f"{name} is trained in {dtype.name} weights, which {project.target} keeps in float32"
+                place = module.place(made, "the trainer gets the model here")
+                yield Move(module.path, module.document.span(call), message, KEPT_WIDE, edits, (place,), OF_MEMORY)
+
+
+def _is_of(module: ModuleNames, call: ast.Call, name: str) -> bool:
+    """``model.half()`` by itself, or ``model = model.half()``."""
+    statement, holder = module.statement_of(call), call.func.value if isinstance(call.func, ast.Attribute) else call
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    is_whole = isinstance(statement, ast.Assign | ast.Expr) and statement.value is call
+    return is_whole and {ast.unparse(item) for item in (holder, *targets)} == {name}
+
+
+def _kept_wide(module: ModuleNames, cast: ast.AST) -> tuple[Edit, ...]:
+    """``model.float()`` for ``model.half()``, where no test decides about the cast."""
+    if not isinstance(cast, ast.Call) or not isinstance(cast.func, ast.Attribute) or guards(module, cast):
+        return ()
+    if cast.func.attr in WEIGHT_CASTS and not cast.args and not cast.keywords:
+        return (respelled_cast(module, cast, FP32),)
+    given = [*cast.args, *(item.value for item in cast.keywords)] if cast.func.attr == "to" else []
+    named = next((node for node in given if TORCH_DTYPES.get(module.qualified(node) or "") in HALVES), None)
+    return replaced(module, named, FP32) if named is not None else ()
 
 
 def _float32_weights(project: Project, module: ModuleNames, made: ast.Call) -> Iterator[Move]:
