@@ -30,21 +30,24 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "is_moved"),
+    ("before", "after", "state"),
     [
-        ("net = net.bfloat16()", "trainer.save_model()", False),
-        ("net.bfloat16()", "net.save_pretrained('out')", False),
-        ("weights = net.bfloat16().state_dict()\n    net.load_state_dict(weights)", "trainer.save_model()", False),
-        ("pass", "net.bfloat16()\n    net.save_pretrained('out')", True),
-        ("pass", "net = net.eval().bfloat16()\n    net.cpu()\n    net.save_pretrained('out')", True),
+        ("net = net.bfloat16()", "trainer.save_model()", MoveState.LEFT),
+        ("net.bfloat16()", "net.save_pretrained('out')", MoveState.LEFT),
+        (
+            "weights = net.bfloat16().state_dict()\n    net.load_state_dict(weights)",
+            "trainer.save_model()",
+            MoveState.WITHDRAWN,
+        ),
+        ("pass", "net.bfloat16()\n    net.save_pretrained('out')", MoveState.MOVED),
+        ("pass", "net = net.eval().bfloat16()\n    net.cpu()\n    net.save_pretrained('out')", MoveState.MOVED),
     ],
 )
 def test_a_model_that_is_cast_and_saved_after_the_training_is_trained_so(
-    before: str, after: str, is_moved: bool, tmp_path: Path
+    before: str, after: str, state: MoveState, tmp_path: Path
 ) -> None:
     code = PROGRAM.replace("BEFORE", before).replace("AFTER", after)
     files = {"train.py": code, "train.sh": "torchrun train.py --bf16 True --output_dir o\n", "requirements.txt": PINS}
     report, runs = moved(tmp_path, all_rules(), files, "fp16-mixed")
-    state = MoveState.MOVED if is_moved else MoveState.WITHDRAWN
     assert [each.state for each in runs.values()] == [state]
-    assert bool(report.changes) is is_moved
+    assert bool(report.changes) is (state is MoveState.MOVED)
