@@ -7,9 +7,10 @@ import sys
 
 from ....codemod.python.bound import BUILTINS
 from ....codemod.python.functions import FunctionTarget, called_function
-from ....codemod.python.names import ModuleNames, modules_with
+from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
 from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
+from ....codemod.torch.entering_calls import sites_of
 
 OF_PYTHON = (*sys.stdlib_module_names, "tqdm")
 """Packages whose functions of these names do what Python's do."""
@@ -47,9 +48,17 @@ def returns_in_sight(project: Project, module: ModuleNames, call: ast.Call) -> b
     target = called_function(project, module, call)
     if target is None or target.node.name == "__init__" or is_replaced(target):
         return False
-    owner = target.scope.enclosing_class
-    is_one = not name or len(module.scope_of(call).lookup(name)) == 1
-    return is_one and (owner is None or not project.memo(_has_heirs, (target.module, owner.node)))
+    if (name and len(module.scope_of(call).lookup(name)) != 1) or call not in project.memo(
+        _sites, (target.module, target.node)
+    ):
+        return False
+    owner = target.scope.enclosing_class.node if target.scope.enclosing_class is not None else None
+    return not isinstance(owner, ast.ClassDef) or not project.memo(_has_heirs, (target.module, owner))
+
+
+def _sites(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> frozenset[ast.Call]:
+    """The calls from which a function is followed back: not all, where there are many."""
+    return frozenset(call for _, call in sites_of(project, *asked))
 
 
 def _has_heirs(project: Project, asked: tuple[ModuleNames, ast.ClassDef]) -> bool:

@@ -36,9 +36,11 @@ def loses(node: ast.AST) -> bool:
 
 def is_narrowed(module: ModuleNames, node: ast.AST) -> bool:
     """Behind ``if isinstance(v, torch.Tensor): v = v.item()``, or where it is a number for certain."""
+    if not isinstance(node, ast.Name):
+        return False
     if is_made_a_number(module, node):
         return True
-    for statement in _before(module, node) if isinstance(node, ast.Name) else ():
+    for statement in _before(module, node):
         if isinstance(statement, ast.If) and _is_tensor(statement.test, node.id) and not statement.orelse:
             return _ends_as_number(statement.body, node.id)
         if _is_given(statement, node.id):
