@@ -38,7 +38,9 @@ def _returned(project: Project, scope: SettingScope, setting: Setting) -> Iterat
         return
     value = only_value(module, node) if isinstance(node, ast.Name) else node
     target = called_function(project, module, value) if isinstance(value, ast.Call) else None
-    for statement in target.module.returns_of(target.node) if target is not None else ():
+    if target is None:
+        return
+    for statement in target.module.returns_of(target.node):
         if isinstance(statement.value, ast.Constant):
             source = literal_source("constant", target.module, statement.value, setting.name)
             if source is not None:
