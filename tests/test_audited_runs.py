@@ -1168,3 +1168,44 @@ scaler.update()
 def test_a_word_of_a_line_counts_over_the_default(default: str, word: str, regime: str, tmp_path: Path) -> None:
     files = {"train.py": GIVEN_WORD.replace("DEFAULT", default), "run.sh": f"python train.py --precision {word}\n"}
     assert {run.regime for run in read(tmp_path, files).runs} == {regime}
+
+
+CAST_BY_OPTION = """
+import argparse
+
+import torch
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--amp", action="store_true")
+args = parser.parse_args()
+model = nn.Linear(8, 4).cuda()
+if args.amp:
+    model = model.to(torch.float16)
+optimizer = torch.optim.AdamW(model.parameters())
+model(torch.randn(4, 8, device="cuda").to(next(model.parameters()).dtype)).mean().backward()
+optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("line", "regime"), [("python train.py", "fp32"), ("python train.py --amp", "fp16-true")])
+def test_weights_that_an_option_of_the_line_casts_count(line: str, regime: str, tmp_path: Path) -> None:
+    assert [run.regime for run in read(tmp_path, {"train.py": CAST_BY_OPTION, "run.sh": line}).runs] == [regime]
+
+
+LISTED = "import subprocess\nimport sys\n\nsubprocess.run([sys.executable, 'train.py', *['--precision', 'fp16']])\n"
+WORKFLOW = "on: push\njobs:\n  fit:\n    runs-on: gpu\n    steps:\n      - run: python train.py --precision fp16\n"
+MAKEFILE = "PREC = fp16\n\nfit:\n\tpython train.py --precision $(PREC)\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "regime"),
+    [
+        ("launch.py", LISTED, "unknown"),
+        (".github/workflows/ci.yml", WORKFLOW, "unknown"),
+        ("Makefile", MAKEFILE, "fp16-mixed"),
+    ],
+)
+def test_a_default_does_not_count_over_what_a_line_may_give(path: str, text: str, regime: str, tmp_path: Path) -> None:
+    files = {"train.py": GIVEN_WORD.replace("DEFAULT", "fp32"), path: text}
+    assert {run.regime for run in read(tmp_path, files).runs} == {regime}

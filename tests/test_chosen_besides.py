@@ -188,9 +188,13 @@ UNLIKE = {
     "a parser of its own": """
         import argparse
 
+        import torch
+
         parser = argparse.ArgumentParser()
         parser.add_argument("--amp", action="store_true")
-        rows = 13 if parser.parse_args().amp else 17
+        args = parser.parse_args()
+        model = torch.load("last.pt")
+        rows = 13 if args.amp else 17
     """,
     "what is shown": """
         import torch

@@ -16,9 +16,11 @@ from ..python.names import ModuleNames, modules_at, modules_with
 from ..source.facts import memo
 from ..source.project import Project
 from ..torch.dtypes import Constant
+from ..trainers.reading.command_options import declared_options
 from ..trainers.reading.links import joined_sources
 from ..trainers.reading.reach_of_runs import may_use
 from ..trainers.reading.run_members import Run
+from ..trainers.reading.setting_reads import read_of
 from .left_behind import CODE
 from .naming_files import moved_anchors, moved_in_scripts
 from .pairs import RunPair
@@ -37,7 +39,7 @@ def chosen_besides(
     project: Project, after: Project, pair: RunPair, old: Run | None, new: Run | None
 ) -> Iterator[Place]:
     """The places that decide something else by what has moved."""
-    was, now, paths = _moved(pair)
+    was, now, places = _moved(pair)
     told = (entry.declaration for entry in pair.before.entries)
     are_options = any(item.key.startswith("--") or item.role in OPTIONS for item in told if plain_name(item.key) in was)
     found = _Uses(after, new, now, are_options).found() if now and new is not None and new.modules else {}
@@ -52,7 +54,7 @@ def chosen_besides(
         yield from (
             Place(pair.before.path, span, text) for span, text in named if pair.says(pair.before.path, span.row)
         )
-    for path in sorted(path for path in paths if path.endswith((".yaml", ".yml"))):
+    for path in sorted({path for path, _ in places if path.endswith((".yaml", ".yml"))}):
         texts = project.document(path), after.document(path)
         if texts[0] is not None and texts[1] is not None:
             yield from (Place(path, span, text) for span, text in moved_anchors(texts[0], texts[1]))
@@ -60,12 +62,12 @@ def chosen_besides(
     for module in modules_with(after, tuple(name.rpartition(".")[2] for name in now)) if now else ():
         if module.path not in own and not purpose_of(module.path).is_foreign:
             for place, sources in _in_other_programs(after, module, frozenset(now)):
-                if sources is None or not paths.isdisjoint(sources):
+                if sources is None or not places.isdisjoint(sources):
                     yield place
 
 
-def _moved(pair: RunPair) -> tuple[Mapping[str, Constant], Mapping[str, Constant], set[str]]:
-    """The settings of a run that a move has changed, with their values before and after it, and their files."""
+def _moved(pair: RunPair) -> tuple[Mapping[str, Constant], Mapping[str, Constant], set[tuple[str, int]]]:
+    """The settings of a run that a move has changed, with their values before and after it, and where they stand."""
     told = [[entry.declaration for entry in run.entries] for run in (pair.before, pair.after or pair.before)]
     said = [{(item.path, item.key, item.value) for item in each} for each in told]
     gone = [
@@ -75,7 +77,10 @@ def _moved(pair: RunPair) -> tuple[Mapping[str, Constant], Mapping[str, Constant
     names = {plain_name(key) for _, key, _ in changed} & (gone[0].keys() | gone[1].keys())
     was = {name: gone[0].get(name) for name in names}
     now = {name: gone[1].get(name, False if was[name] is True else None) for name in names}
-    return was, now, {path for path, _, _ in changed}
+    rows = {
+        (item.path, item.span.row) for each in told for item in each if (item.path, item.key, item.value) in changed
+    }
+    return was, now, rows
 
 
 def _value(text: str) -> Constant:
@@ -85,8 +90,8 @@ def _value(text: str) -> Constant:
 @memo
 def _in_other_programs(
     project: Project, module: ModuleNames, names: frozenset[str]
-) -> tuple[tuple[Place, frozenset[str] | None], ...]:
-    """What a module decides by settings of these names, each with the files that it has them from.
+) -> tuple[tuple[Place, frozenset[tuple[str, int]] | None], ...]:
+    """What a module decides by settings of these names, each with the places that it has them from.
 
     None where it has them from no place that is seen, and loads something: what a training has saved.
     """
@@ -94,13 +99,14 @@ def _in_other_programs(
     loads = any("load" in name for name in module.calls_by_name)
     found = []
     for use in other_uses(project, module, known):
-        asked = [part for part in ast.walk(use.read or use.node) if known.is_read(module, part)]
-        sources = [
-            item for part in asked if isinstance(part, ast.expr) for item in joined_sources(project, module, part)
-        ]
-        if sources or loads:
-            paths = frozenset(item.path for item in sources) if sources else None
-            found.append((module.place(use.node, use.said), paths))
+        parts = [part for part in ast.walk(use.read or use.node) if known.is_read(module, part)]
+        asked = [part for part in parts if isinstance(part, ast.expr)]
+        places = {(item.path, item.span.row) for part in asked for item in joined_sources(project, module, part)}
+        reads = [read for part in asked if (read := read_of(module, part)) is not None]
+        options = [each for read in reads for each in declared_options(project, module, read.name)]
+        places |= {(each.module.path, each.module.document.span(each.node).row) for each in options}
+        if places or loads:
+            found.append((module.place(use.node, use.said), frozenset(places) or None))
     return tuple(found)
 
 

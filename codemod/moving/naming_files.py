@@ -13,7 +13,7 @@ from ..source.project import Project
 
 SHOWING = re.compile(
     r"(?i)^(?:(?:add_)?(?:text|scalars?|hparams|figure|argument)|write|echo|desc\w*|help|panel)$"
-    r"|print|log|info|debug|warn|error|title|label|set_postfix|set_desc|summary$|exception|notif|message"
+    r"|print|(?:^|_)log(?:$|_|s|g)|[Ll]ogger|info|debug|warn|error|title|label|set_postfix|set_desc|summary$|exception|notif|message"
 )
 """Names of calls whose arguments people read."""
 SHOWN = frozenset(

@@ -5,7 +5,7 @@ Only what all of the run's own code agrees on counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ...outcome import Declaration, RunEntry
@@ -96,8 +96,10 @@ def otherwise(run: Run, items: Sequence[Declaration], regime: str) -> tuple[str,
 
 def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:
     """The same for a run: of settings that are followed the strongest count, if what is fixed does not differ."""
+    given = {*_given_on_line(run)}
+    items = [item for item in items if item.role != "option" or item.feeds or name_of(item) not in given]
     off = off_by(run, items)
-    if _is_open_word(off, items) or _is_by_command(items) or _is_given_unfollowed(run, items):
+    if _is_open_word(off, items) or _is_by_command(items) or _is_given_unfollowed(given, items):
         return "unknown"
     if off and (run.command is not None or any(item.role != "option" or _names_float32(item) for item in off)):
         return "fp32"  # of a program that no launch line starts a read-me may tell to pass a switch
@@ -115,19 +117,22 @@ def _is_open_word(off: Sequence[Declaration], items: Sequence[Declaration]) -> b
     return bool(off) and len(words) == len(off) and any(item.feeds and item.value.startswith("$") for item in items)
 
 
-def _is_given_unfollowed(run: Run, items: Sequence[Declaration]) -> bool:
+def _is_given_unfollowed(given: Collection[str], items: Sequence[Declaration]) -> bool:
     """Whether only defaults leave a run off, and its line gives such an option something else, or words of a list."""
     followed = [item for item in items if item.feeds and item.regime]
     defaults = {name_of(item) for item in followed} if all(map(_is_default_off, followed)) else set()
-    words = run.command.words if run.command is not None and defaults else ()
+    return bool(defaults) and (VARIABLE in given or not defaults.isdisjoint(given))
+
+
+def _given_on_line(run: Run) -> Iterator[str]:
+    """The names of the options that a launch line gives what does not say off; a list of words that is not followed."""
+    words = run.command.words if run.command is not None else ()
     for before, word in pairwise((*words, "")):
         flag, equals, value = before.partition("=")
-        is_given = flag.startswith("--") and flag[2:].replace("-", "_") in defaults
-        if is_given and (value if equals else word).lower() not in OFF:
-            return True
-        if word == VARIABLE and not before.startswith("-"):
-            return True
-    return False
+        if flag.startswith("--") and (value if equals else word).lower() not in OFF:
+            yield flag[2:].replace("-", "_")
+        elif word == VARIABLE and not flag.startswith("-"):
+            yield VARIABLE
 
 
 def _is_default_off(item: Declaration) -> bool:
