@@ -58,7 +58,9 @@ class Rechecking:
         self._changed = self._changed_bits(known) if known is not None else 0
         self._facts = {looks.bit(*leaf): leaf for leaf in known.facts} if known is not None else {}
         self._unsure = sum(self._facts)
-        looks.recall = self._recall if known is not None else None
+        if known is not None:
+            looks.recall = self._recall
+            project.use_answers(self._recall_files)
 
     @classmethod
     def of(cls, project: Project, key: str) -> Rechecking | None:
@@ -152,6 +154,13 @@ class Rechecking:
             return None
         finally:
             looks.seen = before
+
+    def _recall_files(self, question: FileQuestion) -> list[str] | None:
+        """The files that may answer a question, as far as it was asked before."""
+        files = self._now.answers.get((QUESTION, question.kinds, question.words, question.also))
+        if files is None:
+            return None
+        return [path for path, bit in zip(self._project.paths, reversed(f"{files:b}"), strict=False) if bit == "1"]
 
     def _mark(self, leaf: Leaf) -> str | None:
         return self._marks.of(self._project.fact(*leaf[1:]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from .documents import Document, FileKind, kind_of
 from .files import Files
 from .looks import Looks
 from .module_paths import ModulePaths, added_folders
+from .question import FileQuestion
 from .store import FileStore
 from .word_search import PRECISION_WORDS
 
@@ -191,6 +192,10 @@ class Project(Files):
         self._parsed |= {*parsed}
         for skip in skipped:
             self.record_skip(skip.path, skip.reason)
+
+    def use_answers(self, recall: Callable[[FileQuestion], Collection[str] | None]) -> None:
+        """Ask this for the files that hold some words before any file is read."""
+        self._store.recall = recall
 
     def size_of(self, path: str) -> int:
         """Bytes; 0 where nobody can say."""

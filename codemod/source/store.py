@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from copy import copy
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -46,6 +46,8 @@ class FileStore:
         self._vocabularies: dict[str, bytes] = {}  # of large files that were searched more than once
         self._index = WordIndex(self._bytes, self.paths)
         self._answers: dict[object, dict[str, None]] = {}
+        self.recall: Callable[[FileQuestion], Collection[str] | None] | None = None
+        """What an earlier run has found for a question, where it would find it again: then no file is read for it."""
         self._of_kinds: dict[tuple[FileKind, ...], dict[str, None]] = {}
         self._others: dict[tuple[FileKind, ...], dict[str, None]] = {}
 
@@ -77,7 +79,7 @@ class FileStore:
         other.paths = tuple(path for path in self.paths if path in paths)
         other._kinds = {path: kind for path, kind in self._kinds.items() if path in paths}
         other._index = WordIndex(other._bytes, other.paths)
-        other._answers, other._of_kinds, other._others = {}, {}, {}
+        other._answers, other._of_kinds, other._others, other.recall = {}, {}, {}, None
         return other
 
     def _load(self, path: str) -> Document | None:
@@ -98,7 +100,9 @@ class FileStore:
         """The paths that may answer a question, its ``where`` aside, sorted; they do where that `is_certain`."""
         key = (question.kinds, question.words, question.also)
         if key not in self._answers:
-            found = self._writing(question) if question.also else self._holding(*key[:2])
+            found = self.recall(question) if self.recall is not None else None
+            if found is None:
+                found = self._writing(question) if question.also else self._holding(*key[:2])
             self._answers[key] = dict.fromkeys(found)
         return self._answers[key]
 
@@ -135,11 +139,11 @@ class FileStore:
 
     def is_certain(self, path: str, question: FileQuestion) -> bool:
         """Whether a path among `paths_for` answers the question, without a look at its text."""
-        return not question.also or path in self._index.plain
+        return not question.also or self._index.is_plain(path)
 
     def is_plain(self, path: str) -> bool:
         """Whether a file can be read for certain, as its text is its bytes."""
-        return path in self._index.plain
+        return self._index.is_plain(path)
 
     def _holding(self, kinds: tuple[FileKind, ...], words: tuple[str, ...], among: Set[str] | None = None) -> list[str]:
         all_of_kinds = self._paths_of(kinds).keys()

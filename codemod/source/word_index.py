@@ -38,6 +38,7 @@ class WordIndex:
         self._read = read
         self._paths = [path for path in paths if kind_of(path) in INDEXED]
         self._seen: dict[tuple[bytes, bool], dict[str, bool]] = {}
+        self._plain: dict[str, bool] = {}
 
     def holding(self, words: Iterable[str], among: Set[str]) -> Set[str]:
         """Those of some files whose bytes hold any of the words (in lower case), whatever their letter case."""
@@ -51,6 +52,15 @@ class WordIndex:
     def plain(self) -> set[str]:
         """Python files whose text is their bytes in UTF-8: what `writing` says of others means nothing."""
         return self._vocabulary.plain
+
+    def is_plain(self, path: str) -> bool:
+        """Whether a file is one of these; as long as nobody asks for words, only that one is read."""
+        if "_vocabulary" in self.__dict__:
+            return path in self.plain
+        if path not in self._plain:
+            data = self._read(path) if kind_of(path) is FileKind.PYTHON else None
+            self._plain[path] = data is not None and is_plain_python(data)
+        return self._plain[path]
 
     @cached_property
     def _vocabulary(self) -> _Vocabulary:
