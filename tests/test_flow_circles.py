@@ -60,6 +60,28 @@ def test_what_is_in_no_circle_is_computed_once() -> None:
     assert summaries.computed.count("a") <= len(CALLS)
 
 
+def test_what_was_found_with_the_same_cuts_is_not_computed_again() -> None:
+    """A constructor that calls all methods, each of which reads what it sets."""
+    methods = [f"m{number}" for number in range(8)]
+    calls = {"made": methods, **{name: ["made"] for name in methods}}
+
+    def asked(names: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+        circles, computed = Circles(Looks()), list[str]()
+
+        def of(name: str) -> str:
+            def compute() -> str:
+                computed.append(name)
+                return f"{name}({' '.join(map(of, calls[name]))})"
+
+            return circles.answer(name, compute, "cut")
+
+        return {name: of(name) for name in names}, computed
+
+    found, computed = asked(methods)
+    assert found == {name: asked([name])[0][name] for name in methods}
+    assert max(computed.count(name) for name in methods) == 2
+
+
 def test_what_was_cut_short_is_looked_for_again() -> None:
     circles = Circles(Looks())
     asked: list[str] = []

@@ -60,7 +60,7 @@ class Circles:
             return settled[0]  # type: ignore[no-any-return]
         value = self._said(key, compute)
         self._finding.tell(key, compute, self.depth, value)
-        return cut if value is _CUT else value  # type: ignore[no-any-return]
+        return cut if value is _CUT else value
 
     def _said(self, key: Hashable, compute: Callable[[], Any]) -> Any:
         settled = self._settled.get(key)
