@@ -133,6 +133,9 @@ def part_of(frame: Frame, base: Value, owner: ProjectClass, value: Value, name: 
     """A class's attribute seen on the object ``base``; where that was cast as a whole, what was made otherwise too."""
     cast = frame.run is not None and value.kind is Kind.MODULE and bool(value.atoms)
     follows = cast or value.atoms == (frame.analysis.own_weights(owner),)
+    made = bool(base.atoms) and all(atom.made is MadeHow.MODULE for atom in base.atoms)
+    if follows and made and (owner.scope, name) in owner.module.of_parts(_cast_in_constructors):
+        return value.with_atoms(())  # of an object that is made in float32 this part alone may not be
     return part_with(value.with_atoms(base.atoms) if follows else value, base.recast, (name,))
 
 
@@ -276,6 +279,17 @@ def casts_part(module: ModuleNames, node: ast.AST) -> bool:
     if not isinstance(part, ast.Attribute) or not isinstance(call, ast.Call) or call.func is not part:
         return False
     return part.attr in WEIGHT_CASTS or not all(is_device(item) for item in given_for_dtype(call))
+
+
+def _cast_in_constructors(module: ModuleNames) -> dict[tuple[Scope, str], bool]:
+    """The attributes that the constructor of a class casts: ``self.head.to(dtype)``."""
+    found = dict[tuple[Scope, str], bool]()
+    for name, nodes in module.attribute_loads.items():
+        for node in (each for each in nodes if isinstance(each.value, ast.Name) and each.value.id == "self"):
+            scope = module.scope_of(node)
+            if scope.enclosing_class and _is_constructor(scope.function.node) and casts_part(module, node):
+                found[scope.enclosing_class, name] = True
+    return found
 
 
 def casts_own_part(_project: Project, target: FunctionTarget) -> bool:

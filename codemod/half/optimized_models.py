@@ -163,10 +163,8 @@ def _copies(node: ast.expr, name: str) -> bool:
     """``[p.clone() for p in x]``, and ``x[i].float()``, which is put into ``x`` itself."""
     if isinstance(node, COMPREHENSIONS):
         return not _keeps_items(node)
-    method = receiver_of(node) is not None and not {"items", "values", *KEEPING_ITEMS} & set(
-        attribute_chain(node.func) or [""]
-    )
-    return method and any(isinstance(item, ast.Name) and item.id == name for item in ast.walk(node))
+    is_method = receiver_of(node) is not None and receiver_of(node, "items", "values", *KEEPING_ITEMS) is None
+    return is_method and any(isinstance(item, ast.Name) and item.id == name for item in ast.walk(node))
 
 
 def _is_empty(node: ast.expr) -> bool:
@@ -191,8 +189,8 @@ def _filled(module: ModuleNames) -> dict[tuple[ast.AST, str], list[ast.expr]]:
         lists = receiver_of(call)
         for item in (lists.body, lists.orelse) if isinstance(lists, ast.IfExp) else (lists,):
             _fill(module, found, item, call.args[0])
-    for store in module.of_type(ast.AugAssign):
-        _fill(module, found, store.target, store.value)
+    for grown in module.of_type(ast.AugAssign):
+        _fill(module, found, grown.target, grown.value)
     for store in module.of_type(ast.Assign):
         for target in (item for item in store.targets if isinstance(item, ast.Subscript)):
             _fill(module, found, target, store.value)
