@@ -6,6 +6,7 @@
 `yield autocast(...)` in a context manager hands the object to a caller that never enters it: the same.
 `context = autocast("cuda")`, a name that nothing reads, beside the backward pass of a training step: the same.
 `with autocast("cuda"):` around `backward` and `step` alone, behind the forward pass: they take the dtypes of that.
+The same around the loss alone (`cross_entropy`), which autocast computes in float32.
 `with autocast("cuda") and torch.no_grad():` enters the second alone, as `and` gives its last operand: the same.
 `with torch.cuda.amp.autocast:` stops with `TypeError: 'type' object does not support the context manager protocol`
 (before Python 3.11: `AttributeError: __enter__`). A bare `@torch.cuda.amp.autocast` takes the function for its argument
@@ -65,7 +66,7 @@ from ....codemod.python.exits import after
 from ....codemod.python.names import ModuleNames, attribute_chain, checked_modules, modules_with
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, autocasts, checked_autocasts
-from .around_backward import around_backward
+from .around_backward import around_backward, around_loss
 from .entered_again import entered_again
 from .never_read import never_read
 from .prepared_methods import methods_outside_autocast
@@ -97,8 +98,8 @@ def check(project: Project) -> Iterator[Finding]:
             yield from _passed_over(autocast)
     for module, call in exits_without_arguments(project):
         yield _exit(project, module, call)
-    drawn = (methods_outside_autocast(project), entered_again(project), never_read(project), around_backward(project))
-    for drafts in drawn:
+    drawn = (methods_outside_autocast, entered_again, never_read, around_backward, around_loss)
+    for drafts in (draw(project) for draw in drawn):
         yield from (rule.found(*draft) for draft in drafts)
     for module, call in objects_called(project):
         yield _called(project, module, call)

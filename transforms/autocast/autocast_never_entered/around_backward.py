@@ -1,20 +1,26 @@
-"""A region around the backward pass and the step alone: the forward pass has run outside of it."""
+"""A region around the backward pass and the step, or the loss, alone: the forward pass has run outside of it."""
 
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from typing import TypeGuard
 
 from ....codemod.model import Draft
+from ....codemod.purpose.given import is_run
 from ....codemod.purpose.imports import importers_of, reached_from
 from ....codemod.purpose.proved_reach import is_reached
-from ....codemod.purpose.steps import may_be_autocast
+from ....codemod.purpose.steps import calls_beside, may_be_autocast
 from ....codemod.python.arguments import receiver_of
 from ....codemod.python.bindings import values_at
+from ....codemod.python.creations import known_creations
 from ....codemod.python.names import ModuleNames, last_name
+from ....codemod.python.paths import position
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, autocasts_in, checked_autocasts
+from ....codemod.torch.tables.layers import LAYERS
+from ....codemod.torch.tables.operations import policy_of
 from .never_read import MAX_USED, is_only_way
 
 IN_STEPS = (
@@ -23,6 +29,67 @@ IN_STEPS = (
 )  # fmt: skip
 """What is called in a step, and computes nothing that autocast lowers."""
 MESSAGE = "only the backward pass and the step run in this autocast: the forward pass before it runs in float32"
+
+
+SHAPING = (
+    "view", "reshape", "squeeze", "unsqueeze", "flatten", "transpose", "permute", "contiguous", "size", "to", "cuda",
+    "float", "long", "mean", "sum", "detach",
+)  # fmt: skip
+"""What may be called beside a loss: nothing of it is lowered."""
+LOSS = (
+    "only the loss is in this autocast, which computes it in float32: the forward pass before it runs in float32, too"
+)
+HALVES = (".half(", ".bfloat16(", "torch_dtype", "default_dtype")
+"""What a file says whose models may compute in 16 bits outside of autocast."""
+
+
+def around_loss(project: Project) -> Iterator[Draft]:
+    """The same for a region around the loss, which autocast computes in float32."""
+    for autocast in checked_autocasts(project):
+        loss = _only_losses(project, autocast) if autocast.form == "with" and autocast.device != "cpu" else None
+        forward = _made_before(autocast, loss) if loss is not None else None
+        if forward is None or not is_only_way(project, autocast) or _may_enter_others(project, autocast):
+            continue
+        near = reached_from(project, [autocast.module, *importers_of(project, autocast.module)], MAX_USED)
+        is_half = any(word in each.document.text for each in near for word in HALVES)
+        if not is_half and is_run(project, autocast.module, autocast.node):
+            place = autocast.module.place(forward, "the forward pass is here, outside of it")
+            yield Draft.at(autocast.module, autocast.node, LOSS, (place,))
+
+
+def _made_before(autocast: Autocast, loss: ast.Call) -> ast.Call | None:
+    """What made the first argument of a loss before the region, in a function that runs the backward pass."""
+    module = autocast.module
+    read = next((item for item in ast.walk(loss.args[0]) if isinstance(item, ast.Name)), None) if loss.args else None
+    made = values_at(module, read) if read is not None else []
+    calls = [item for item in made if _is_call(item) and position(item) < position(autocast.node)]
+    known = [call for call in calls if last_name(call.func) not in dir(builtins)]
+    return known[0] if len(known) == len(made) == 1 and calls_beside(module, autocast.node, "backward") else None
+
+
+def _only_losses(project: Project, autocast: Autocast) -> ast.Call | None:
+    """The first loss in a region that holds nothing but losses and what changes shapes."""
+    inside = _inside(autocast)
+    calls = [item for item in inside if _is_call(item)]
+    losses = [call for call in calls if _is_loss(project, autocast.module, call)]
+    others = [call for call in calls if call not in losses]
+    is_plain = all(isinstance(call.func, ast.Attribute) and call.func.attr in SHAPING for call in others)
+    lowers = any(isinstance(item, ast.MatMult | ast.Lambda | ast.With) for item in inside)
+    return losses[0] if losses and is_plain and not lowers else None
+
+
+def _is_loss(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """Whether a call is a loss of torch that autocast on CUDA computes in float32."""
+    package, _, name = (module.qualified(call.func) or "").rpartition(".")
+    if package == "torch.nn.functional":
+        return policy_of(name, "cuda") == "fp32" and name in _OF_LOSSES
+    made = known_creations(project, module, call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ()
+    names = [(each.module.qualified(each.call.func) or "").rpartition(".") for each in made]
+    return bool(names) and all(each[0].startswith("torch.nn") and each[2] in _LOSSES for each in names)
+
+
+_LOSSES = {name: row for name, row in LAYERS.items() if row.role == "loss" and row.autocast("cuda") == "fp32"}
+_OF_LOSSES = frozenset(row.operation for row in _LOSSES.values())
 
 
 def around_backward(project: Project) -> Iterator[Draft]:
@@ -42,8 +109,7 @@ def around_backward(project: Project) -> Iterator[Draft]:
 
 def _only_backward(autocast: Autocast) -> ast.Call | None:
     """The backward pass in a region that holds nothing else that autocast may lower."""
-    block = autocast.module.statement_of(autocast.node)
-    inside = [item for each in getattr(block, "body", ()) for item in ast.walk(each)]
+    inside = _inside(autocast)
     calls = [item for item in inside if _is_call(item)]
     lowers = any(isinstance(item, ast.MatMult | ast.Lambda) for item in inside)
     if lowers or not all(last_name(call.func) in IN_STEPS for call in calls):
@@ -53,7 +119,12 @@ def _only_backward(autocast: Autocast) -> ast.Call | None:
     return next((call for call in calls if last_name(call.func) == "backward"), None)
 
 
-def _is_call(node: ast.AST) -> TypeGuard[ast.Call]:
+def _inside(autocast: Autocast) -> list[ast.AST]:
+    block = autocast.module.statement_of(autocast.node)
+    return [item for each in getattr(block, "body", ()) for item in ast.walk(each)]
+
+
+def _is_call(node: ast.AST | None) -> TypeGuard[ast.Call]:
     return isinstance(node, ast.Call)
 
 
