@@ -51,7 +51,8 @@ def _unprepared(project: Project, module: ModuleNames, step: ast.Call) -> Place 
     if len({way.call for way in ways}) != 1 or any(way.through for way in ways):
         return None
     made = ways[0]
-    of_torch = (made.module.qualified(made.call.func) or "").startswith("torch.optim.")
+    module_name, _, name = (made.module.qualified(made.call.func) or "").rpartition(".")
+    of_torch = module_name in ("torch.optim", f"torch.optim.{name.lower()}")  # a schedule steps nothing
     if not of_torch or made.call in project.fact(_prepared) or None in project.fact(_prepared):
         return None
     return made.module.place(made.call, "the optimizer is made here")
