@@ -17,6 +17,8 @@ from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, MadeHow, Role, Val
 from .records import field_of
 
 SAME_DTYPE_ATTRIBUTES = {"data", "T", "mT", "H", "grad", "real", "values"}
+PAIR = ("values", "indices")
+"""What `torch.max(x, 1)` and `x.topk(3)` give, in their order."""
 NUMBER_ATTRIBUTES = {"shape", "ndim", "device", "requires_grad", "is_cuda", "layout", "names"}
 
 
@@ -36,6 +38,8 @@ def attribute_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
     if is_float32_table(node):
         source = frame.source(node, f"the scheduler keeps {name} in float32")
         return Value(Kind.TENSOR, (Atom(FP32, source=source, made=MadeHow.TABLE),))
+    if base.kind is Kind.SEQUENCE and name in PAIR and not base.label and len(base.items or ()) == len(PAIR):
+        return (base.items or ())[PAIR.index(name)]
     if base.kind is Kind.TENSOR and name in OUTPUT_ATTRIBUTES:
         return Value(Kind.TENSOR) if name == "logits" and _are_raised(frame) else as_floating(base)
     if base.kind is Kind.TENSOR and name in SAME_DTYPE_ATTRIBUTES:

@@ -7,11 +7,13 @@ from dataclasses import replace
 from functools import reduce
 
 from ..python.functions import called_function, class_of
+from ..python.names import ModuleNames
 from ..torch.api import LOADERS, SAME_COMPUTATION
 from ..torch.dtypes import BF16, Dtype
 from ..torch.tables.libraries import ARRAY_FUNCTIONS, CALLERS, DEQUANTIZERS, LAYER_CLASSES, SCHEDULER_METHODS
 from ..torch.tables.operations import operation
 from .alternatives import CHOSEN
+from .attributes import PAIR
 from .bases import is_super, of_base
 from .call_dtypes import NamedValues, moved
 from .classes import ProjectClass, TorchLayer
@@ -43,6 +45,8 @@ from .results import result_of
 
 TENSOR_ONLY = {"float", "half", "bfloat16", "double", "type_as", "masked_fill", "masked_fill_", "unsqueeze", "detach"}
 """Methods that tell that an unknown receiver is a tensor (or a module: which is told apart by the table)."""
+PAIRS = ("values_indices", "max-like")
+"""Results of operations that give values and indices, the latter along a dimension."""
 PLAIN_BUILTINS = {"len", "int", "float", "range", "str", "isinstance", "round", "bool", "hasattr", "callable", "id"}
 LOOKED_AT = ("print", "type", "repr", "next", "list", "getattr", "issubclass", "dir", "vars")
 """Builtins that leave the modules that they are given as they are."""
@@ -217,6 +221,7 @@ def _method(
         return UNKNOWN_VALUE
     known = operation(name)
     told = name in TENSOR_ONLY or name == "to" or (known is not None and known.result == "array")
+    told = told or (known is not None and known.result in PAIRS and _gives_pair(frame.module, node))
     if receiver.kind is Kind.UNKNOWN and not told:
         return None
     if known is None:
@@ -225,6 +230,18 @@ def _method(
         cast = moved(frame, node, [(node.func.value, receiver), *positional], named)
         return cast if cast.atoms else UNKNOWN_VALUE
     return apply_operation(frame, node, name, [(node.func.value, receiver), *positional], named, method=True)
+
+
+def _gives_pair(module: ModuleNames, node: ast.Call) -> bool:
+    """Whether values and indices are taken apart, as of a tensor: an array has one result, and no ``dim=``."""
+    above = module.parents.get(node)
+    named = any(item.arg in ("dim", "keepdim") for item in node.keywords)
+    apart = isinstance(above, ast.Assign) and any(
+        isinstance(item, ast.Tuple) and len(item.elts) == len(PAIR) for item in above.targets
+    )
+    by_name = isinstance(above, ast.Attribute) and above.attr in PAIR
+    second = isinstance(above, ast.Subscript) and isinstance(above.slice, ast.Constant) and above.slice.value == 1
+    return bool(node.args or node.keywords) and (named or apart or by_name or second)
 
 
 def _converts(func: ast.Attribute) -> bool:

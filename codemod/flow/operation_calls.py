@@ -251,7 +251,8 @@ def _like_first(
     if rule in ("complex", "real"):
         return Value(Kind.TENSOR)
     if rule == "max-like" and (len(operands) > 1 or any(key in ("dim", "axis") for key, _, _ in named)):
-        return UNKNOWN_VALUE
+        along = any(key in ("dim", "axis") for key, _, _ in named) or operands[1][1].kind is Kind.NUMBER
+        return Value(Kind.SEQUENCE, items=(as_tensor(first), INT_TENSOR)) if along else UNKNOWN_VALUE
     if known.name in GIVES_DIMENSIONS:
         first = replace(first, scalar=False)
     value = as_tensor(first)

@@ -152,7 +152,7 @@ def _state(each: Verdict, target: Target, withdrawn: bool, stated: bool) -> Move
     regime = each.pair.regime
     arrived = has_arrived(each.pair, target)
     is_open = may_stay_open(each.pair, target, each.applied)
-    if not (each.applied or each.is_apart) and is_there_already(each.pair, target):
+    if not (each.applied or each.is_apart or (withdrawn and each.left)) and is_there_already(each.pair, target):
         return MoveState.THERE
     if each.is_apart and not each.applied:
         return MoveState.APART

@@ -74,6 +74,8 @@ def why_unproved(project: Project, scope: SettingScope, plan: Plan, target: str)
     script = script_of(project, scope.path, scope.command.script) if scope.command is not None else None
     if script is not None and next(iter(project.python_documents_at([script])), None) is None:
         return f"{script}, which the line starts, cannot be read"
+    for name in _unseen_scripts(project, scope):
+        return f"{name}, which is started with it, cannot be read"
     for place in of_any_program(project, scope):
         return f"which program {place} starts is not known, and it may state another precision"
     for place in open_calls(project, scope) if scope.command is not None else ():
@@ -105,7 +107,15 @@ def why_unproved(project: Project, scope: SettingScope, plan: Plan, target: str)
     if target.endswith("-mixed") and _widens_weights(project, scope, plan):
         return TWICE
     off = is_switched_off(scope) or any(asks_for_none(project, scope, step) for step in (*plan.steps, *plan.unknown))
-    return OFF_TODAY if off and scope.regimes.keys() <= {"fp32"} and not scope.is_filled_in else ""
+    asked = {*scope.regimes, *(item.regime for item in handed_to(project, scope))} - {None, "fp32"}
+    return OFF_TODAY if off and not asked and not scope.is_filled_in else ""
+
+
+def _unseen_scripts(project: Project, scope: SettingScope) -> Iterator[str]:
+    """The programs that launch lines pass a file, and that are not there: whether they train, nobody sees."""
+    for run in runs_with(project, scope) if scope.kind == "file" else ():
+        if run.command is not None and not run.modules and run.command.script.endswith(CODE):
+            yield run.command.script
 
 
 def _is_made_for_nobody(project: Project, scope: SettingScope) -> bool:
