@@ -209,14 +209,11 @@ def test_a_kernel_that_older_releases_lack_needs_leave(pin: str, is_safe: bool, 
 
 
 def test_what_only_resizes_a_checkpoint_needs_no_leave(tmp_path: Path) -> None:
-    code = RESIZED.replace("interpolate(x, scale_factor=2)", "x").replace("torch.cuda.amp.GradScaler()", "SCALER")
+    code = RESIZED.replace("interpolate(x, scale_factor=2)", "x")
     resized = "def resized(weights):\n        return interpolate(weights, scale_factor=2)\n\n\n    "
     for number, used in enumerate(("x", "resized(x)")):
         text = code.replace("return x", f"return {used}").replace("net = Net", f"{resized}net = Net")
-        files = {
-            "train.py": text.replace("SCALER", 'torch.amp.GradScaler("cuda")'),
-            "requirements.txt": "torch>=1.13\n",
-        }
+        files = {"train.py": text, "requirements.txt": "torch>=1.13\n"}
         report, _ = moved(tmp_path / str(number), all_rules(), files)
         told = [fix.message for item in report.findings if item.code == "PF001" for fix in item.fixes]
         assert ("a bfloat16 kernel for interpolate" in told[0]) == (used != "x")
@@ -583,7 +580,7 @@ ENDS = """
 
     model = torch.nn.Linear(4, 4).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler("cuda")
+    scaler = SCALER
     for _ in range(3):
         with torch.autocast("cuda", dtype=torch.float16):
             out = REGION
@@ -613,7 +610,8 @@ ENDS = """
 def test_what_a_region_makes_behind_it_needs_leave(
     region: str, last: str, pin: str, is_safe: bool, tmp_path: Path
 ) -> None:
-    code = ENDS.replace("REGION", region).replace("LAST", last)
+    scaler = "torch.cuda.amp.GradScaler()" if pin == "1.10" else 'torch.amp.GradScaler("cuda")'
+    code = ENDS.replace("REGION", region).replace("LAST", last).replace("SCALER", scaler)
     report, _ = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": f"torch>={pin}\n"}, "bf16-mixed")
     assert bool(report.changes) == is_safe
 
