@@ -373,7 +373,7 @@ def test_applied_fixes_by_file() -> None:
         "1 | x\n"
         "  | ^\n"
         "  = fix [safe] drop: remove the scaler\n"
-        "  = not fixed: refused (then see Skipped), left by a move as it suits the precision of today, or still found after it\n"
+        "  = not fixed: refused (then see Skipped), left by a move to another precision, or still found after it\n"
         "\n"
         "Applied 3 fixes in 2 files; 1 finding left. Take it back with: precfix undo\n"
     )

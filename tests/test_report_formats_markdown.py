@@ -135,7 +135,7 @@ def test_migrate_in_full() -> None:
         "- `b.py:2` **PF101** [scaler-under-bf16](https://example.org/PF101.md): stays\n"
         "  - fix `disable` [unsafe: **numerics, memory or speed may change**]: "
         "enabled=False; gradients are no longer scaled\n"
-        "  - not fixed: refused (then see Skipped), left by a move as it suits the precision of today, or still found after it\n"
+        "  - not fixed: refused (then see Skipped), left by a move to another precision, or still found after it\n"
         "\n"
         "### What to type\n"
         "\n"

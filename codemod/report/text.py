@@ -179,7 +179,7 @@ def why_left(finding: Finding, unsafe_fixes: bool, asked: bool = False) -> str:
     if _usable(fixes, unsafe_fixes) is not None and finding.code == MOVE:
         return "withdrawn, as a run would not arrive (see the table of runs)"
     if _usable(fixes, unsafe_fixes) is not None:
-        return "refused (then see Skipped), left by a move as it suits the precision of today, or still found after it"
+        return "refused (then see Skipped), left by a move to another precision, or still found after it"
     if not fixes:
         return "there is no automatic repair"
     if any(fix.applicability is Applicability.UNSAFE for fix in fixes):
