@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -101,7 +101,7 @@ def lines_leaving_out(project: Project, module: ModuleNames, name: str, default:
             yield line.source(name, default)
 
 
-def lines_with(project: Project, word: str, scripts: Collection[str]) -> list[ShownLine]:
+def lines_with(project: Project, word: str, scripts: Set[str]) -> list[ShownLine]:
     """The lines of read-mes that start one of some programs with a word."""
     lines = project.memo(_lines_of, FileKind.TEXT)
     return [line for line in lines if {word} < {*line.text.split()} and not scripts.isdisjoint(line.text.split())]

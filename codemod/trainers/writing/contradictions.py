@@ -28,7 +28,7 @@ from ..reading.recognition import runs_program
 from ..reading.runs import runs_with
 from ..reading.scopes import FALSE, TRUE, Setting, SettingKind, SettingScope, token_of_constant
 from ..reading.setting_reads import names_read
-from ..reading.source import GIVEN, ValueSource
+from ..reading.source import GIVEN, ValueSource, literal_source
 from .edits import ScopeChange, change_of
 from .picked_values import picked_for
 from .steps import ChangeStep
@@ -107,7 +107,10 @@ def _of_branches(project: Project, scope: SettingScope, contradiction: Contradic
         if module is None or not isinstance(node, ast.IfExp):
             continue
         for value, holds in ((node.body, True), (node.orelse, False)):
-            token = token_of_constant(value.value) if isinstance(value, ast.Constant) else None
+            source = (
+                literal_source("constant", module, value, setting.name) if isinstance(value, ast.Constant) else None
+            )
+            token = token_of_constant(source.value) if source is not None else None
             asked = conditions_in(project, module).given(node.test, holds)
             if token is None or not asked or not is_given(project, module, asked):
                 continue

@@ -57,6 +57,7 @@ OF_HARDWARE = ("capability", "supported")
 OFF_TODAY = "mixed precision is declared off here and nothing says that this run wants 16 bits"
 MORE = "more is needed than this edit, as the finding says"
 TWICE = "weights that are 16 bits wide today become float32, which takes twice the memory"
+CODE = (".py", ".ipynb")
 
 
 def why_unproved(project: Project, scope: SettingScope, plan: Plan, target: str) -> str:
