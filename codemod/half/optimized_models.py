@@ -163,8 +163,10 @@ def _copies(node: ast.expr, name: str) -> bool:
     """``[p.clone() for p in x]``, and ``x[i].float()``, which is put into ``x`` itself."""
     if isinstance(node, COMPREHENSIONS):
         return not _keeps_items(node)
-    is_method = receiver_of(node) is not None and receiver_of(node, "items", "values", *KEEPING_ITEMS) is None
-    return is_method and any(isinstance(item, ast.Name) and item.id == name for item in ast.walk(node))
+    keeping = ("items", "values", *KEEPING_ITEMS)
+    calls = (item for item in ast.walk(node) if receiver_of(item) is not None)
+    is_another = receiver_of(node) is not None and any(receiver_of(item, *keeping) is None for item in calls)
+    return is_another and any(isinstance(item, ast.Name) and item.id == name for item in ast.walk(node))
 
 
 def _is_empty(node: ast.expr) -> bool:
