@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -19,11 +19,14 @@ from ...python.keywords import stores_in
 from ...python.names import ModuleNames, modules_with, resolve
 from ...python.options import Option
 from ...python.paths import guards, position
-from ...python.trace import trace
+from ...python.trace import Domain, Trace, trace
+from ...python.trace_steps import TraceGap
 from ...source.project import Project
+from .command_options import declared_options
 from .mapping_items import DICTIONARIES, fills, is_of_globals, values_under
+from .named_classes import Section, entries_below, holds, sections_named
 from .setting_reads import Read
-from .source import SourceKind
+from .source import SourceKind, ValueSource
 
 REPLACING = ("dataclasses.replace", "attr.evolve", "attrs.evolve", "copy.replace")
 MAIN = "__name__"
@@ -68,11 +71,69 @@ def _given(project: Project, asked: tuple[Option, ast.ClassDef, bool]) -> GivenF
             bare += [] if any(kind == "argument" for *_, kind in passed) else [(module, call)]
     stores = [] if is_another else _stores(project, option, owner)
     kept = [(module, call) for module, call in bare if not _is_overwritten(module, call, stores)]
+    kept = [(module, call) for module, call in kept if not _is_filled(project, module, call, option.name)]
     holders = {module.path for module, _ in kept}
     for module, holder, value in stores:
         always = module.path not in holders and not _is_tested(module, holder)
         values.append((module, value, "argument" if always else "field"))
     return GivenField(tuple(values), not made or bool(kept))
+
+
+def entries_given(project: Project, option: Option, read: Read) -> Iterator[ValueSource]:
+    """What configurations give a field whose object is made of a section: ``AmpConf(**self.amp)`` in a class that a
+    file names by its path.
+
+    Where the class of the object that is read is not known, it has to be called as the section is.
+    """
+    owner = option.module.scope_of(option.node).node if option.kind == "field" else None
+    if isinstance(owner, ast.ClassDef) and read.owner is not None:
+        is_own = is_of_class(project, read.module, read.owner, (option.module, option.module.scopes[owner]))
+        for section in _sections_of(Trace(project, SECTIONS), owner) if is_own is not False else ():
+            if is_own or section[2][-1:] == read.parts[-2:-1]:
+                yield from entries_below(project, section, option.name)
+
+
+def _sections_of(question: Trace[Section], owner: ast.ClassDef) -> Iterator[Section]:
+    """The sections of which objects of a class are made as a whole."""
+    for module in modules_with(question.project, (owner.name,)):
+        for call in module.calls_by_name.get(owner.name, ()) if not is_test(module.path) else ():
+            yield from _unpacked(question, module, call)
+
+
+def _unpacked(question: Trace[Section], module: ModuleNames, call: ast.Call) -> Iterator[Section]:
+    for value in (item.value for item in call.keywords if item.arg is None):
+        yield from question.of(module, value)
+
+
+def _is_filled(project: Project, module: ModuleNames, call: ast.Call, name: str) -> bool:
+    """Whether a call makes an object of a section, and each that it can be has a value for a field."""
+    found = [*_unpacked(Trace(project, SECTIONS), module, call)]
+    return bool(found) and all(holds(section, name) for section in found)
+
+
+def _section(question: Trace[Section], module: ModuleNames, node: ast.expr) -> Iterable[Section] | None:
+    """Of an attribute, the section of that name in those of which its object is made."""
+    if not isinstance(node, ast.Attribute):
+        return None
+    found: list[Section] = []
+    for option in declared_options(question.project, module, node.attr):
+        owner = option.module.scope_of(option.node).node if option.kind == "field" else None
+        if isinstance(owner, ast.ClassDef):
+            place = (option.module, option.module.scopes[owner])
+            if is_of_class(question.project, module, node.value, place):
+                above = _sections_of(question, owner)
+                found += [(config, document, (*key, node.attr)) for config, document, key in above]
+    return found or None
+
+
+def _given_section(question: Trace[Section], module: ModuleNames, node: ast.AST, why: TraceGap) -> Iterator[Section]:
+    function = module.parents.get(module.parents.get(node, node)) if isinstance(node, ast.arg) else None
+    if isinstance(node, ast.arg) and isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield from sections_named(question.project, module, function, node.arg)
+
+
+SECTIONS: Domain[Section] = Domain(_section, _given_section, follows_returns=False)
+"""The sections of configurations that an expression is."""
 
 
 def _named(module: ModuleNames, call: ast.Call, name: str) -> Iterator[GivenValue]:

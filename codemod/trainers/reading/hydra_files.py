@@ -14,7 +14,8 @@ from itertools import pairwise
 
 from ...python.bindings import only_value
 from ...python.keywords import keywords_of
-from ...python.names import ModuleNames
+from ...python.names import ModuleNames, last_name, string_of
+from ...python.options import options_in
 from ...source.project import Project
 from .configs import ConfigFile, opened
 
@@ -26,6 +27,7 @@ BASE = "version_base"
 """A keyword of releases that put the first file over those that it names."""
 HYDRA = ("config_name", "config_path", BASE)
 """Keywords with which Hydra is told a file without its ending, and the folder of files that are composed."""
+OF_MODULE, COMPOSE = "initialize_config_module", "compose"
 SELF = "_self_"
 PACKAGE_LINE = "# @package"
 OF_HYDRA = "hydra"
@@ -46,6 +48,8 @@ class HydraMain:
     """The file that says so."""
     is_ordered: bool = False
     """Whether the release is known to put the first file over those that it names, unless it says otherwise."""
+    flags: tuple[str, ...] = ()
+    """The option of the program that names the first file: ``compose(config_name=args.config)``."""
 
 
 Package = tuple[str, ...] | None
@@ -68,10 +72,28 @@ def mains_of(project: Project, module: ModuleNames) -> Iterator[HydraMain]:
     for call in module.calls:
         given = keywords_of(module, call).values
         folder = next((given[name] for name in FOLDERS if name in given), None)
-        root = _folder(project, module.document.path, _last_text(module, folder)) if folder is not None else None
+        text = _last_text(module, folder) if folder is not None else _package_named(module, call)
+        root = _folder(project, module.document.path, text) if text else None
         if root is not None:
             name = next((_last_text(module, given[name]) for name in NAMES if name in given), "")
-            yield HydraMain(root, name, module.document.path, BASE in given)
+            flags = () if name else _flags_naming(project, module)
+            yield HydraMain(root, name, module.document.path, BASE in given, flags)
+
+
+def _package_named(module: ModuleNames, call: ast.Call) -> str:
+    """The folder of ``initialize_config_module("package.configs")``."""
+    is_one = last_name(call.func) == OF_MODULE and (module.qualified(call.func) or "").startswith(PACKAGE)
+    given = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "config_module")]
+    return (string_of(given[0]) or "").replace(".", "/") if is_one and given else ""
+
+
+def _flags_naming(project: Project, module: ModuleNames) -> tuple[str, ...]:
+    """The flags of the option that a module composes the file of; none where its calls compose from several."""
+    calls = module.calls_by_name.get(COMPOSE, ())
+    names = [item.value for call in calls for item in call.keywords if item.arg in NAMES]
+    read = {item.attr for item in names if isinstance(item, ast.Attribute)}
+    options = options_in(project, module).get(*read, []) if len(read) == 1 and len(names) == 1 else []
+    return options[0].flags if len(options) == 1 else ()
 
 
 def _last_text(module: ModuleNames, node: ast.expr, hops: int = MAX_HOPS) -> str:
@@ -114,10 +136,10 @@ def composition(project: Project, main: HydraMain, words: Sequence[str] = ()) ->
 def _composition(project: Project, asked: tuple[HydraMain, tuple[str, ...]]) -> Composition:
     main, words = asked
     chosen = chosen_groups(words)
-    name = chosen.pop("", main.name)
+    name = chosen.pop("", main.name) or _value_of(words, main.flags)
     folder = _value_of(words, FOLDER_FLAGS[:2])
     root = _folder(project, main.near, folder) if folder else main.root
-    if root is None or _value_of(words, FOLDER_FLAGS[2:]):
+    if root is None or not name or _value_of(words, FOLDER_FLAGS[2:]):
         return Composition({}, is_whole=False)
     composing = _Composing(project, replace(main, root=root), chosen)
     for _ in range(2):  # what a file overrides is known after the first time

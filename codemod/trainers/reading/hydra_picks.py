@@ -62,7 +62,7 @@ def counts_in(project: Project, modules: Sequence[str], words: Sequence[str], pa
         (main.root, composition(project, main, words))
         for module in modules_at(project, [path for path in modules if path in project.fact(_composed)])
         for main in mains_of(project, module)
-        if main.name
+        if main.name or main.flags
     ]
     below = [item for root, item in found if root == "." or path.startswith(f"{root}/")]
     if not below or not all(item.is_whole for item in below):

@@ -203,23 +203,27 @@ def _note(
         return
     growing = found.setdefault(given.text, _Growing(owner, given.node, {}))
     if not isinstance(dtype, Dtype):  # one that this is not about: float8
-        growing.shared.update(_values(given))
+        growing.shared.update(_values(given, scenario))
         return
     is_named = any(item.equal and item.text == given.text for item in scenario.given)  # of ``elif x == "bf16":``
     if not given.equal and not is_named and any(isinstance(value, str) for value in given.values):
         growing.others.add(dtype)
-    for value in _values(given):
+    for value in _values(given, scenario):
         if growing.meanings.setdefault(value, dtype) != dtype:
             (growing.fallen_back if _is_fallback(scenario) else growing.shared).add(value)
 
 
-def _values(given: TextCondition) -> Iterator[Constant]:
-    """The literals that ``given`` says the setting has; of a truth value that it has not, the other one."""
+def _values(given: TextCondition, scenario: Scenario) -> Iterator[Constant]:
+    """The literals that ``given`` says the setting has, as far as other tests of it, ``assert x in ("bf16", "fp16")``,
+    leave them; of a truth value that it has not, the other one.
+    """
+    beside = [item for item in scenario.given if item.text == given.text and item.scope is given.scope]
+    beside = [item for item in beside if all(isinstance(value, str) for value in item.values)]
     for value in given.values:
         if isinstance(value, bool):
             yield value if given.equal else not value
         elif isinstance(value, str) and given.equal:
-            yield value
+            yield from [value] if all((value in item.values) is item.equal for item in beside) else []
 
 
 KnobKey: TypeAlias = tuple[ModuleNames, ast.expr]

@@ -25,7 +25,7 @@ from ...torch.dtype_values import constants_of
 from ...torch.dtypes import Unknown
 from .command_options import FILLING, FILLS_FROM_FILES, as_overridden, declared_options, values_given
 from .enum_members import are_members, member_source
-from .given_fields import given_to_field
+from .given_fields import entries_given, given_to_field
 from .joined_switches import ASKS_FOR_DEVICE, all_of, is_joined, none_of
 from .launch_flags import programs_of
 from .mapping_items import DICTIONARIES, fills, is_of_globals, values_under
@@ -166,6 +166,7 @@ def _setting(question: Trace[ValueSource], module: ModuleNames, node: ast.expr) 
     always = any(option.kind == "field" and not _branch_of(option) for option in options)
     for option in options:
         yield from _as_taken(option, values_given(question.project, option))
+        yield from _as_taken(option, entries_given(question.project, option, read))
         given = given_to_field(question.project, option, read)
         for caller, value, kind in given.values:
             yield from (_of_kind(source, kind, read.name) for source in question.of(caller, value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from ...python.callers import heirs_of, own_init
 from ...python.names import ModuleNames
@@ -20,12 +21,61 @@ CLASS_KEYS = ("target", "_target_", "class_path")
 """Keys whose values name a class or a function by its dotted path."""
 UNDER = ("params", "init_args", "kwargs")
 """Keys under which its arguments stand, where they are not beside the path."""
+Section: TypeAlias = tuple[ConfigFile, int, tuple[str | int, ...]]
+"""A mapping of a configuration: the document of the file, and its key."""
 
 
 def arguments_named(
     project: Project, module: ModuleNames, function: ast.FunctionDef | ast.AsyncFunctionDef, parameter: str
 ) -> Iterator[ValueSource]:
     """The entries of configurations that give a parameter of a class's ``__init__``, or of a function, its value."""
+    for config, place, wanted in _told(project, module, function, parameter):
+        is_seen = bool(loaders_of(project, config.document.path))
+        for entry in config.text.entries:
+            if entry.key in wanted and entry.document == place.document and entry.is_scalar:
+                yield replace(entry_source(config, entry), is_guessed=not is_seen)
+        yield from _said_over(project, config.document.path, wanted)
+
+
+def sections_named(
+    project: Project, module: ModuleNames, function: ast.FunctionDef | ast.AsyncFunctionDef, parameter: str
+) -> Iterator[Section]:
+    """The sections of files that are seen to be loaded which such a parameter is given as a whole; also one that a file
+    leaves out, where a launch line may say something of it.
+    """
+    for config, place, wanted in _told(project, module, function, parameter):
+        found = [item for item in config.text.entries if item.key in wanted and item.document == place.document]
+        if loaders_of(project, config.document.path):
+            key = found[0].key if found else (*place.key[:-1], parameter)
+            yield config, place.document, _meant(found[0].value) or key if found else key
+
+
+def entries_below(project: Project, section: Section, name: str) -> Iterator[ValueSource]:
+    """What a section says under a name, and what launch lines say over that."""
+    config, document, above = section
+    for entry in config.text.entries:
+        if entry.key == (*above, name) and entry.document == document and entry.is_scalar:
+            yield entry_source(config, entry)
+    yield from _said_over(project, config.document.path, {(*above, name)})
+
+
+def holds(section: Section, name: str) -> bool:
+    """Whether a section says something under a name."""
+    config, document, above = section
+    return any(item.key == (*above, name) and item.document == document for item in config.text.entries)
+
+
+def _meant(value: object) -> tuple[str, ...]:
+    """The section that a value stands for: ``optim: ${shared.optim}``."""
+    path = value[2:-1] if isinstance(value, str) and value.startswith("${") and value.endswith("}") else ""
+    parts = tuple(path.split("."))
+    return parts if all(part.isidentifier() for part in parts) else ()
+
+
+def _told(
+    project: Project, module: ModuleNames, function: ast.FunctionDef | ast.AsyncFunctionDef, parameter: str
+) -> Iterator[tuple[ConfigFile, TextEntry, set[tuple[str | int, ...]]]]:
+    """Where configurations name what a function makes, and the keys that may stand there for a parameter of it."""
     scope = module.scope_of(function)
     owner = scope.node if isinstance(scope.node, ast.ClassDef) else None
     if owner is not None and function.name != "__init__":
@@ -34,13 +84,8 @@ def arguments_named(
     below = [(other.path, heir.name) for other, heir in heirs if own_init(heir) is None]
     named = [(module.path, owner.name if owner is not None else function.name), *below]
     for config, place in (found for each in named for found in project.fact(_places).get(each, ())):
-        is_seen = bool(loaders_of(project, config.document.path))
         above = place.key[:-1]
-        wanted = {(*above, parameter), *((*above, under, parameter) for under in UNDER)}
-        for entry in config.text.entries:
-            if entry.key in wanted and entry.document == place.document and entry.is_scalar:
-                yield replace(entry_source(config, entry), is_guessed=not is_seen)
-        yield from _said_over(project, config.document.path, wanted)
+        yield config, place, {(*above, parameter), *((*above, under, parameter) for under in UNDER)}
 
 
 def _said_over(project: Project, path: str, wanted: Collection[tuple[str | int, ...]]) -> Iterator[ValueSource]:

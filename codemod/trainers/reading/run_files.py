@@ -161,6 +161,14 @@ def composed_files(project: Project, module: ModuleNames, words: Sequence[str]) 
             yield RunFile(path, f"composed by {module.document.path}", depth)
 
 
+def files_to_choose(project: Project, module: ModuleNames, words: Sequence[str]) -> Iterator[str]:
+    """The files that Hydra may begin with for a program that is told the first one elsewhere, as far as it shows."""
+    for main in mains_of(project, module):
+        if not main.name and not composed(project, main, words):
+            files = (path for path in project.paths if path.endswith(CONFIG_ENDINGS))
+            yield from (path for path in files if main.root == "." or path.startswith(f"{main.root}/"))
+
+
 def modules_named(project: Project, paths: Iterable[str], *, by_any_key: bool = False) -> tuple[ModuleNames, ...]:
     """The project's modules whose classes these configurations name by a dotted path, under the keys of libraries."""
     found: dict[ModuleNames, None] = {}

@@ -36,6 +36,7 @@ from .run_files import (
     constant_files,
     files_below,
     files_named_by,
+    files_to_choose,
     modules_named,
     options_of,
     python_configs,
@@ -257,6 +258,7 @@ class _Resolver:
         paths = [*files]
         for module in own:
             paths += (file.path for file in composed_files(self._project, module, words))
+            paths += files_to_choose(self._project, module, words)
             paths += self._project.memo(constant_files, module.document.path) if not paths else ()
         named = tuple(module for module in modules_named(self._project, paths) if module not in own)
         return named or (built_by_name(self._project, script) if script is not None else ())

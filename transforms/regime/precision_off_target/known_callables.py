@@ -6,7 +6,8 @@ import ast
 import sys
 
 from ....codemod.python.bound import BUILTINS
-from ....codemod.python.functions import FunctionTarget, called_function
+from ....codemod.python.creations import creations_of
+from ....codemod.python.functions import FunctionTarget, called_function, class_of, method_of
 from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
 from ....codemod.python.scopes import last_name
 from ....codemod.source.project import Project
@@ -37,6 +38,20 @@ def has_methods(owner: ast.AST) -> bool:
     """Whether a class may do anything with what it is given: it has functions, and is no module of layers."""
     is_module = any("Module" in ast.unparse(base) for base in getattr(owner, "bases", ()))
     return not is_module and any(isinstance(item, ast.FunctionDef) for item in getattr(owner, "body", ()))
+
+
+def followed_call(project: Project, module: ModuleNames, call: ast.Call) -> FunctionTarget | None:
+    """The project's function that a call reaches, also by an object that has a ``__call__``: ``scaler(loss)``."""
+    return called_function(project, module, call) or project.memo(_called_object, (module, call))
+
+
+def _called_object(project: Project, asked: tuple[ModuleNames, ast.Call]) -> FunctionTarget | None:
+    """``__call__`` of all that a variable is known to be."""
+    module, call = asked
+    made = creations_of(project, module, call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ()
+    owners = [class_of(project, item.module, item.call.func) for item in made]
+    found = {method_of(project, *owner, "__call__") if owner is not None else None for owner in owners}
+    return found.pop() if len(found) == 1 else None
 
 
 def returns_in_sight(project: Project, module: ModuleNames, call: ast.Call) -> bool:

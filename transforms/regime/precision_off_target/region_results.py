@@ -14,7 +14,6 @@ from typing import TypeAlias
 from ....codemod.purpose.entered import entries_of
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.lightning import STEPS, is_lightning_module
-from ....codemod.python.functions import called_function
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
@@ -22,7 +21,7 @@ from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.scaler_edits.needs_of_disabling import SHARDED
 from ....codemod.torch.tables.kernels import FLOAT16_ALONE
 from .inner_code import Inner, inner_code, loads_of
-from .known_callables import returns_in_sight
+from .known_callables import followed_call, returns_in_sight
 from .narrowed import call_name, is_made_a_number, is_narrowed, loses
 from .readers_of_results import called, chain, is_handed_out, is_step, readers_of
 from .stored_names import COMPREHENSIONS, TAKING, contents_of, given_by, without_numbers
@@ -185,7 +184,7 @@ class _Spread:
             self.passed |= {item: module for item in call.args if item in given}
 
     def _follow_arguments(self, module: ModuleNames, call: ast.Call, given: list[ast.expr]) -> None:
-        target = called_function(self._project, module, call)
+        target = followed_call(self._project, module, call)
         if target is not None:
             names = [key for key, value in target.passed(call) if value in given]
             self._add(target.module, target.node, names)

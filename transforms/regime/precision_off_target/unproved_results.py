@@ -20,7 +20,7 @@ from ....codemod.torch.dtypes import HALVES, TORCH_DTYPES
 from ....codemod.torch.tables.operations import operation
 from .demanded_halves import counts_far
 from .differentiated import is_differentiated
-from .known_callables import has_methods, is_of_python, is_replaced, returns_in_sight
+from .known_callables import followed_call, has_methods, is_of_python, is_replaced, returns_in_sight
 from .narrowed import LOSING, LOST, is_narrowed
 from .region_results import KEEPING, Behind, StatementBlock, is_conversion, is_result, names_at
 from .stored_names import COLLECTING
@@ -186,7 +186,7 @@ class _Uses:
             return node
         if qualified.startswith(PACKAGES):
             return call
-        target = called_function(self._project, module, call)
+        target = followed_call(self._project, module, call)
         if target is not None:
             is_followed = (
                 any(node is value for _, value in target.passed(call)) and (target.module, target.node) in self._held
