@@ -7,8 +7,10 @@ import re
 from collections.abc import Collection, Iterator
 
 from ..formats.shell_launchers import is_argument_list
+from ..formats.text import TextEntry
 from ..model import Place, Span
 from ..outcome import Target
+from ..python.identifiers import words_of
 from ..python.names import modules_at
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS
@@ -26,6 +28,13 @@ CALLERS = re.compile(r"\$\{?(?:[@*]|\d)")
 """What a script is given."""
 GIVEN = ("$@", "$*", "${@", "${*")
 NAME = re.compile(r"\w+")
+MIXING = frozenset(("amp", "autocast", "native", "mixed", "precision", "apex"))
+"""Words of values that ask for regions of which the dtype is left open: ``native_amp``."""
+IN_TEXT = re.compile(
+    r"(?i)(?:--[\w-]*|torch\.|dtype=\W*)(?<![a-z0-9])"
+    r"(?:fp16|bf16|b?float16|half|amp|autocast|mixed[_-]precision)(?![a-z0-9])|\.half\(\)"
+)
+"""How code and command lines in strings speak of precision."""
 
 
 def spelled_in_texts(after: Project, pair: RunPair, target: Target, modules: Collection[str]) -> Iterator[Place]:
@@ -62,6 +71,16 @@ def open_arguments(after: Project, run: Run | None) -> Iterator[Place]:
         if word.startswith(GIVEN) or is_unknown:
             yield run.place.saying(f"passes on {word}, which may ask for the old precision: {run.title}")
             return
+
+
+def is_prose(entry: TextEntry) -> bool:
+    """Whether a value is no setting but a text: of a list of records, or with a half of something else in it."""
+    text = entry.value if isinstance(entry.value, str) else ""
+    if " " not in text.strip() or IN_TEXT.search(text):
+        return False
+    words = words_of(text)
+    named = {word for word in words if word in DTYPE_WORDS}
+    return isinstance(entry.key[0], int) or (named <= {"half"} and words.isdisjoint(MIXING))
 
 
 def _is_open(text: str, name: str) -> bool:

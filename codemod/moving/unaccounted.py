@@ -57,6 +57,7 @@ from ..trainers.reading.stated_words import (
 )
 from .left_behind import CODE, TRUTH, last_part, named_by, other_halves
 from .pairs import RunPair
+from .spelled import IN_TEXT, MIXING, is_prose
 
 WORDS = (*SWITCHING, "precision", "dtype", "16")
 ON = frozenset((*TRUTH, "16", "o1", "o2", "o3", "amp", "mixed"))
@@ -69,13 +70,6 @@ ASKING = {"isinstance": 2, "issubclass": 2, "hasattr": 2, "getattr": 2, "setattr
 """Calls whose words and types ask, or say which name is meant, and how many arguments do."""
 TELLING = frozenset((*ABLE, "is", "get", "check", "enabled", "custom"))
 """Words of functions that tell what is, and of ``custom_fwd`` and ``custom_bwd``, which follow the region around."""
-MIXING = frozenset(("amp", "autocast", "native", "mixed", "precision", "apex"))
-"""Words of values that ask for regions of which the dtype is left open: ``native_amp``."""
-IN_TEXT = re.compile(
-    r"(?i)(?:--[\w-]*|torch\.|dtype=\W*)(?<![a-z0-9])"
-    r"(?:fp16|bf16|b?float16|half|amp|autocast|mixed[_-]precision)(?![a-z0-9])|\.half\(\)"
-)
-"""How code and command lines in strings speak of precision."""
 
 
 def unaccounted(
@@ -186,7 +180,7 @@ def _in_files(after: Project, pair: RunPair, wanted: Constant, modules: Sequence
                 row, sections = config.span(entry).row, entry.key[:-1]
                 is_own = (path, row) not in stated and (path != pair.before.path or row in pair.rows)
                 is_unread = by_name and bool(sections) and names.isdisjoint(sections)
-                if not is_own or is_unread or not entry.is_scalar or entry.value in files:
+                if not is_own or is_unread or not entry.is_scalar or entry.value in files or is_prose(entry):
                     continue
                 name = str(sections[-1]) if sections and entry.name == "enabled" else last_part(entry.name)
                 key = ".".join(map(str, entry.key))
