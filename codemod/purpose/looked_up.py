@@ -14,7 +14,8 @@ from .files import is_test
 from .imports import importers_of
 from .outcomes import known_texts
 
-ReachTest = Callable[[Project, "tuple[ModuleNames, ast.AST]"], bool]
+ReachTest = Callable[[ModuleNames, ast.AST], bool]
+"""Whether a run comes to a place that looks something up."""
 Lookup: TypeAlias = "tuple[ast.expr, ast.expr, ast.expr | None]"
 """Where something is looked up, on what, and under which name (None for any)."""
 WHOLE = ("getmembers", "dir")
@@ -36,7 +37,7 @@ def is_looked_up(
         for lookup in project.memo(_lookups, other)
         if any(_finds(project, other, lookup, (module, owner), name) for name in names)
     ]
-    return any(project.memo(runs, (other, lookup[0])) for other, lookup in found)
+    return any(runs(other, lookup[0]) for other, lookup in found)
 
 
 def is_collected(project: Project, module: ModuleNames, owner: Scope) -> bool:
@@ -151,7 +152,7 @@ def is_served(project: Project, module: ModuleNames, owner: Scope | None, name: 
     top = getattr(owner.node, "name", "") if owner is not None else name
     return any(
         (_is_component(project, other, call, (module, owner)) if call.args else _holds(project, other, module, top))
-        and project.memo(runs, (other, call))
+        and runs(other, call)
         for other, call in served
     )
 

@@ -88,7 +88,7 @@ def _is_reached(
         return True
     if any(_is_reached(project, *use, runs, (*way, function)) for use in _handed(project, module, function)):
         return True
-    return project.memo(_is_computed, (module, function, runs))
+    return project.memo(_is_computed, (module, function, runs, len(way)))
 
 
 def _handed(project: Project, module: ModuleNames, function: FunctionNode) -> list[tuple[ModuleNames, ast.AST]]:
@@ -144,7 +144,7 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode, ProvedRe
         return True
     if not any(uses) and any(project.memo(is_spelled, name) for name in names):
         return True
-    if _is_taken_in(project, module, owner, names) or project.memo(_is_computed, asked[:3]):
+    if _is_taken_in(project, module, owner, names) or project.memo(_is_computed, asked):
         return True
     return not any(uses) and _is_for_others(project, module, function)
 
@@ -195,11 +195,15 @@ def _is_taken_in(project: Project, module: ModuleNames, owner: Scope | None, nam
     return not _only_wraps(node) or is_collected(project, module, owner)
 
 
-def _is_computed(project: Project, asked: tuple[ModuleNames, FunctionNode, ProvedReachTest]) -> bool:
-    """Whether code that may run finds a function, or its class, under a name that it computes."""
-    module, function, runs = asked
+def _is_computed(project: Project, asked: tuple[ModuleNames, FunctionNode, ProvedReachTest, int]) -> bool:
+    """Whether code that runs finds a function, or its class, under a name that it computes."""
+    module, function, runs, hops = asked
     names, owner = tuple(_names_of(project, module, function)), module.scopes[function].enclosing_class
-    return is_looked_up(project, module, owner, names, runs) or is_served(project, module, owner, function.name, runs)
+
+    def comes(other: ModuleNames, node: ast.AST) -> bool:
+        return _is_reached(project, other, node, runs, (function,) * (hops + 1))
+
+    return is_looked_up(project, module, owner, names, comes) or is_served(project, module, owner, function.name, comes)
 
 
 def _names_of(project: Project, module: ModuleNames, function: FunctionNode) -> Iterator[str]:
