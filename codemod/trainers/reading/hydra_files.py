@@ -92,7 +92,7 @@ def _flags_naming(project: Project, module: ModuleNames) -> tuple[str, ...]:
     calls = module.calls_by_name.get(COMPOSE, ())
     names = [item.value for call in calls for item in call.keywords if item.arg in NAMES]
     read = {item.attr for item in names if isinstance(item, ast.Attribute)}
-    options = options_in(project, module).get(*read, []) if len(read) == 1 and len(names) == 1 else []
+    options = options_in(project, module).get(next(iter(read)), []) if len(read) == 1 and len(names) == 1 else []
     return options[0].flags if len(options) == 1 else ()
 
 
