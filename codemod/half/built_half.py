@@ -10,15 +10,20 @@ from ..python.arguments import receiver_of
 from ..python.creations import creations_of
 from ..python.functions import FunctionTarget, called_function, class_of, method_of
 from ..python.names import ModuleNames, Scope, attribute_chain
-from ..python.paths import calls_of
+from ..python.paths import calls_of, position
+from ..python.trace import trace
 from ..source.project import Project
 from ..torch.api import CASTS, LOADERS
+from ..torch.dtype_values import WITH_NONE
+from ..torch.dtypes import FP32, Scenario, as_dtype
 from ..trainers.reading.trained_loads import may_recast, mentions, names_in
 
 MAX_DEPTH = 3
 """Classes inside of classes that are looked into."""
 FROZEN = ("requires_grad", "freeze")
 WITHOUT = ("no_grad", "inference_mode")
+LAYERS = ("Linear", "Conv", "Embedding", "Bilinear", "LSTM", "GRU", "RNN", "MultiheadAttention")
+"""Beginnings of the names of layers of torch whose weights are matrices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +43,13 @@ def built_in(project: Project, module: ModuleNames, call: ast.Call, depth: int =
     frozen = _frozen(*owner) if owner is not None else None
     if owner is None or maker is None or depth >= MAX_DEPTH or frozen is None:
         return
-    if not frozen:
-        yield from _whole(project, maker)
+    inside = list(_whole(project, maker)) if not frozen else []
     asleep = {name for node in ast.walk(owner[1].node) if _is_without_gradients(node) for name in names_in(node)}
     asleep |= frozen
-    yield from (item for item in _parts(project, maker, depth) if item.part.partition(".")[0] not in asleep)
+    inside += (
+        (node, item) for node, item in _parts(project, maker, depth) if item.part.partition(".")[0] not in asleep
+    )
+    yield from (item for _, item in sorted(inside, key=lambda pair: position(pair[0])))
 
 
 def _frozen(module: ModuleNames, owner: Scope) -> set[str] | None:
@@ -73,19 +80,19 @@ def _is_without_gradients(node: ast.AST) -> bool:
     return isinstance(node, ast.With) and any(mentions(item.context_expr, WITHOUT) for item in node.items)
 
 
-def _whole(project: Project, maker: FunctionTarget) -> Iterator[Built]:
-    """``self.to(torch.bfloat16)`` in the constructor, or in a method that it calls."""
+def _whole(project: Project, maker: FunctionTarget) -> Iterator[tuple[ast.AST, Built]]:
+    """``self.to(torch.bfloat16)`` in the constructor, or in a method that it calls; what of the constructor does it."""
     for call in calls_of(maker.module, maker.node):
         own = getattr(receiver_of(call), "id", "") == "self"
         inner = called_function(project, maker.module, call) if own else None
         module = inner.module if inner is not None else maker.module
         for cast in [call] if inner is None else calls_of(module, inner.node):
             if getattr(receiver_of(cast, *CASTS), "id", "") == "self":
-                yield Built(module, cast, "")
+                yield call, Built(module, cast, "")
 
 
-def _parts(project: Project, maker: FunctionTarget, depth: int) -> Iterator[Built]:
-    """``self.backbone = AutoModel.from_pretrained(..., torch_dtype=...)``, or a class that does so."""
+def _parts(project: Project, maker: FunctionTarget, depth: int) -> Iterator[tuple[ast.AST, Built]]:
+    """``self.backbone = X.from_pretrained(..., torch_dtype=...)``, a layer with a dtype, or a class that does so."""
     module = maker.module
     for statement in ast.walk(maker.node):
         target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
@@ -97,8 +104,27 @@ def _parts(project: Project, maker: FunctionTarget, depth: int) -> Iterator[Buil
                 continue
             name = (attribute_chain(made.call.func) or [""])[-1]
             casts = [item for item in made.through if may_recast(item)]
+            layers = [item for item in (made.call, *made.call.args) if _dtype_of_layer(made.module, item) is not None]
             if casts or name in LOADERS:
-                yield Built(made.module if not casts else module, casts[0] if casts else made.call, chain[1])
+                yield statement, Built(made.module if not casts else module, casts[0] if casts else made.call, chain[1])
+            elif layers and isinstance(layers[0], ast.Call):
+                yield statement, Built(made.module, layers[0], chain[1])
             else:
                 for inner in built_in(project, made.module, made.call, depth + 1):
-                    yield Built(inner.module, inner.call, f"{chain[1]}.{inner.part}".rstrip("."))
+                    yield statement, Built(inner.module, inner.call, f"{chain[1]}.{inner.part}".rstrip("."))
+
+
+def _dtype_of_layer(module: ModuleNames, node: ast.expr) -> ast.expr | None:
+    """``dtype`` of ``nn.Linear(8, 8, dtype=dtype)``; None for other calls."""
+    name = module.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
+    asked = [item.value for item in node.keywords if item.arg == "dtype"] if isinstance(node, ast.Call) else []
+    return asked[0] if asked and name.startswith(tuple(f"torch.nn.{layer}" for layer in LAYERS)) else None
+
+
+def layer_dtypes(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scenario, ...]:
+    """The dtypes that a layer is made in, float32 for None; nothing where callers ask for several."""
+    node = _dtype_of_layer(module, call)
+    found = trace(project, module, node, WITH_NONE) if node is not None else ()
+    named = [Scenario(FP32 if item.value is None else as_dtype(item.value), item.given) for item in found]
+    values = {item.given: item for item in named}
+    return tuple(named) if all(values[item.given] == item for item in named) else ()

@@ -36,7 +36,42 @@ def cast_of_each(module: ModuleNames, statement: ast.stmt, name: str) -> ast.Cal
         return given.body if isinstance(given.body, ast.Call) and _is_cast(given.body) else None
     bindings = module.bindings_of(given)
     function = bindings[0].node if len(bindings) == 1 else None
-    return _only_cast(function.body) if isinstance(function, ast.FunctionDef) else None
+    if not isinstance(function, ast.FunctionDef):
+        return None
+    return _only_cast(function.body) or _cast_of_layers(module, function)
+
+
+def _cast_of_layers(module: ModuleNames, function: ast.FunctionDef) -> ast.Call | None:
+    """The cast of a function that gives each layer with matrices weights of another dtype, and does nothing else.
+
+    ``if isinstance(m, nn.Linear): m.weight.data = m.weight.data.half()``.
+    """
+    *before, last = function.body
+    test = last.test if isinstance(last, ast.If) and not last.orelse else None
+    if (
+        not isinstance(last, ast.If)
+        or not isinstance(test, ast.Call)
+        or len(test.args) != 2
+        or len(function.args.args) != 1
+    ):
+        return None
+    layer, kinds = test.args
+    named = [module.qualified(item) for item in (kinds.elts if isinstance(kinds, ast.Tuple) else [kinds])]
+    is_layer = ast.unparse(test.func) == "isinstance" and ast.unparse(layer) == function.args.args[0].arg
+    plain = all(isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant) for item in before)
+    known = all(name and name.startswith(("torch.nn.Linear", "torch.nn.Conv")) for name in named)
+    cast = _only_cast(last.body[:1], of_tensors=True) if is_layer and plain and known else None
+    return (
+        cast if cast is not None and ast.unparse(cast.func).startswith(f"{ast.unparse(layer)}.weight.data.") else None
+    )
+
+
+def applied_cast(module: ModuleNames, statement: ast.stmt, name: str) -> tuple[ast.Call, str] | None:
+    """The cast of ``model.apply(f)`` and ``model.body.apply(f)``, and the part that it is done to."""
+    owner = receiver_of(statement.value, "apply") if isinstance(statement, ast.Expr) else None
+    part = owner.attr if isinstance(owner, ast.Attribute) and ast.unparse(owner.value) == name else ""
+    cast = cast_of_each(module, statement, f"{name}.{part}".rstrip(".")) if owner is not None else None
+    return (cast, part) if cast is not None else None
 
 
 def part_cast(cast: ast.Call, name: str) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ..python.arguments import receiver_of
+from ..python.bindings import names_given
 from ..python.functions import called_function, class_of
 from ..python.indexes import ByPart
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
+from ..python.paths import position
 from ..source.project import Project
 
 MAX_MODELS = 200
@@ -208,3 +210,23 @@ def _fill(
     if isinstance(holder, ast.Name) and not isinstance(value, ast.Constant):
         items = found.setdefault((module.scope_of(holder).node, holder.id), [])
         items += [value] if value not in items else []
+
+
+def is_used_below(module: ModuleNames, optimizer: ast.Call, statement: ast.stmt) -> bool:
+    """Whether the optimizer may still step when a statement of its function has run: it is named further down.
+
+    What is stored in an attribute, or has no name, may be used anywhere; ``optimizer.state_dict()`` is no use of it.
+    """
+    names = names_given(module.statement_of(optimizer))
+    if not names or any("." in name for name in names):
+        return True
+    loops = {item for item in module.ancestors(statement) if isinstance(item, ast.For | ast.While)}
+    own = module.scope_of(optimizer).function
+    loads = (load for name in names for load in module.name_loads.get(name, ()))
+    used = [item for item in loads if getattr(module.parents[item], "attr", "") != "state_dict"]
+    return any(
+        position(item) > position(statement) or not loops.isdisjoint(module.ancestors(item))
+        if module.scope_of(item).function is own
+        else any(binding.scope is own for binding in module.scope_of(item).lookup(item.id))
+        for item in used
+    )

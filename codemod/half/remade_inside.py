@@ -7,11 +7,12 @@ import ast
 from ..python.arguments import owner_of
 from ..python.creations import Creation
 from ..python.functions import called_function, class_of, method_of
-from ..python.names import FunctionNode, ModuleNames
+from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..source.project import Project
 from ..torch.weight_changes import may_change_back
 from ..trainers.reading.trained_loads import COMPOUND, Mention, mentions
 from .built_half import FROZEN
+from .casts_of_each import applied_cast
 
 MAX_METHODS = 2
 """Methods that a method of a model calls, one below the other."""
@@ -28,6 +29,26 @@ def recasts_inside(project: Project, mention: Mention, made: Creation, call: ast
         return False
     given = [key for key, value in target.arguments(call).items() if ast.unparse(value) == mention.name]
     return any(_recasts(item, key) for key in given for item in _plain_statements(target.node))
+
+
+def applied_inside(
+    project: Project, mention: Mention, made: Creation
+) -> tuple[ModuleNames, ast.stmt, ast.Call, str] | None:
+    """The cast of layers that a statement applies to a model or a part of it, or that the method does which it calls.
+
+    With the statement that applies it, and the part; the first one where a method does several.
+    """
+    statement, name = mention.statement, mention.name
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    own = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and owner_of(call) == name
+    owner = class_of(project, made.module, made.call.func) if own else None
+    method = method_of(project, *owner, call.func.attr) if owner is not None else None  # type: ignore[union-attr]
+    if method is None:
+        cast = applied_cast(mention.module, statement, name)
+        return (mention.module, statement, *cast) if cast is not None else None
+    every = _plain_statements(method.node) if not _remakes(project, method.module, method.node) else []
+    found = ((item, applied_cast(method.module, item, "self")) for item in every)
+    return next(((method.module, item, *cast) for item, cast in found if cast is not None), None)
 
 
 def _recasts(statement: ast.stmt, name: str) -> bool:
@@ -56,3 +77,13 @@ def _makes_weights(module: ModuleNames, call: ast.Call) -> bool:
     name = module.qualified(call.func) or ""
     made = name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()
     return made and not any(item.arg == "dtype" for item in call.keywords)
+
+
+def is_new_part(statement: ast.stmt, name: str) -> bool:
+    """``model.head = nn.Linear(...)`` is float32, whatever the model is; so may be a new ``pipe.unet``."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+        return False
+    made = (attribute_chain(statement.value.func) or [""])[-1]
+    stored = [ast.unparse(item) for item in statement.targets if isinstance(item, ast.Attribute)]
+    anew = name in stored and not name.startswith("self.")
+    return anew or (made[:1].isupper() and any(item.startswith(f"{name}.") for item in stored))

@@ -24,10 +24,11 @@ from ..torch.weight_changes import may_change_back
 from ..trainers.reading.links import sources
 from ..trainers.reading.loads import Load, as_read, load_at, may_be_quantized
 from ..trainers.reading.trained_loads import Mention, is_below, may_recast, mentions, mentions_of
-from .built_half import FROZEN, built_in
+from .built_half import FROZEN, built_in, layer_dtypes
 from .casts_of_each import assigned_state, cast_of_each, cast_of_state, is_of_adapters, part_cast
 from .default_dtypes import setter_of
-from .remade_inside import recasts_inside
+from .optimized_models import is_used_below
+from .remade_inside import applied_inside, is_new_part, recasts_inside
 
 KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 """What puts adapters on a model in the dtype of its weights: a function of peft 0.21.2, and the method of diffusers
@@ -112,7 +113,8 @@ def _mentions(
     for item in mentions_of(made):
         counts = not is_below(item, trains, optimizer)
         if not counts and later and position(item.statement) < end:
-            counts = isinstance(item.statement, ast.Expr) or _widens(project, item)
+            acts = isinstance(item.statement, ast.Expr) and is_used_below(trains, optimizer, item.statement)
+            counts = acts or _widens(project, item)
         if counts and item.statement is not stepped:
             yield item
 
@@ -138,10 +140,8 @@ def _loaded(project: Project, made: Creation) -> Iterator[WeightChange]:
             _by_default(project, *setter, given) if setter else WeightChange(made.module, made.call, IN_FLOAT32, given)
         )
         for built in inside:
-            inner = _guards(project, built.module, built.call)
-            yield WeightChange(
-                built.module, built.call, _asked(project, built.module, built.call), inner, part=built.part
-            )
+            there, call = built.module, built.call
+            yield WeightChange(there, call, _asked(project, there, call), _guards(project, there, call), built.part)
     else:
         yield WeightChange(made.module, made.call, _asked(project, made.module, made.call), given)
 
@@ -158,7 +158,7 @@ def _asked(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scena
     """The dtypes that a load or a cast asks for."""
     load = load_at(project, module, call)
     if load is None:
-        return cast_values(project, module, call)
+        return layer_dtypes(project, module, call) or cast_values(project, module, call)
     load = as_read(project, load)
     if load.unsloth or may_be_quantized(project, load):
         return ()
@@ -287,25 +287,32 @@ def _of_statement(project: Project, mention: Mention, made: Creation, known: set
     cast = statement.value if isinstance(statement, ast.Expr) else None
     each, state = cast_of_each(module, statement, name), assigned_state(statement, name)
     if each is not None:
-        values = cast_values(project, module, each)
-        yield WeightChange(module, statement, values, given, is_of_adapters=is_of_adapters(statement))
+        yield WeightChange(
+            module, statement, cast_values(project, module, each), given, is_of_adapters=is_of_adapters(statement)
+        )
     elif state is not None:
         inside = cast_of_state(module, state)
         every = (*given, *_guards(project, module, inside)) if inside else given
         yield WeightChange(module, statement, cast_values(project, module, inside) if inside else (), every)
     elif isinstance(cast, ast.Call) and is_cast(cast, name):
-        asked = ((call, cast_values(project, module, call)) for call in _chained(cast))
+        asked = ((item, cast_values(project, module, item)) for item in _chained(cast))
         call, values = next((item for item in asked if item[1] != KEPT), (cast, KEPT))
         yield WeightChange(module, call, values, given)
     elif isinstance(cast, ast.Call) and part_cast(cast, name) and _lowers(project, module, made, cast):
         yield WeightChange(module, cast, cast_values(project, module, cast), given, part=part_cast(cast, name))
     elif mentions(statement, KEEPING_ADAPTERS):
         yield WeightChange(module, statement, KEPT, given, is_adapter=True)
-    elif mentions(statement, WIDE_ADAPTERS) or may_change_back(statement, name) or _is_new_part(statement, name):
+    elif mentions(statement, WIDE_ADAPTERS) or may_change_back(statement, name) or is_new_part(statement, name):
         freezes = mentions(statement, FROZEN) and not mentions(statement, ("float", "to", "data"))
         yield _of_freezing(module, statement, given) if freezes else WeightChange(module, statement, (), given)
     elif mentions(statement, FROZEN):
         yield _of_freezing(module, statement, given)
+    elif (applied := applied_inside(project, mention, made)) is not None:
+        there, node, call, part = applied
+        every = (*given, *_guards(project, there, node))
+        lowers = _lowers(project, there, made, call)
+        values = cast_values(project, there, call) if lowers else ()
+        yield WeightChange(module, statement, values, every, part if lowers else "")
     elif any(recasts_inside(project, mention, made, item) for item in nodes if isinstance(item, ast.Call)):
         yield WeightChange(module, statement, (), given)
 
@@ -338,13 +345,3 @@ def _of_freezing(module: ModuleNames, statement: ast.stmt, given: tuple[TextCond
     thaws = picks or not (frozen or mentions(statement, ("freeze",)))
     certain = again and not any(word in ast.unparse(statement).lower() for word in ("lora", "adapter"))
     return WeightChange(module, statement, KEPT, given, is_freezing=picks or not thaws, is_unfreezing=thaws and certain)
-
-
-def _is_new_part(statement: ast.stmt, name: str) -> bool:
-    """``model.head = nn.Linear(...)`` is float32, whatever the model is; so may be a new ``pipe.unet``."""
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
-        return False
-    made = (attribute_chain(statement.value.func) or [""])[-1]
-    stored = [ast.unparse(item) for item in statement.targets if isinstance(item, ast.Attribute)]
-    anew = name in stored and not name.startswith("self.")
-    return anew or (made[:1].isupper() and any(item.startswith(f"{name}.") for item in stored))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from ..source.project import Project
 from ..torch.api import SAME_MODULE
-from .bindings import self_stores
+from .arguments import hides_arguments
+from .bindings import default_of, self_stores
 from .limits import MAX_BASES
 from .names import (
     Binding,
@@ -140,17 +141,46 @@ STORING_ANY = ("setattr(", "__setattr__", "__getattr__", "__dict__", "vars(")
 
 
 def stored_on_object(project: Project, module: ModuleNames, node: ast.Attribute) -> list[tuple[ModuleNames, ast.expr]]:
-    """All that ``a.kind = ...`` stores in the project, for the attribute of an object of a plain class."""
+    """All that ``a.kind = ...`` stores in the project, for the attribute of an object of a plain class.
+
+    Of a module of torch only what its constructor stores, where nothing else does.
+    """
     chain = attribute_chain(node)
     found = class_of_object(project, module, node.value, chain[:-1]) if chain is not None else None
-    if found is None or getattr(found[1].node, "decorator_list", []) or bases_of(found[1]):
+    bases = [found[0].qualified(item) for item in bases_of(found[1])] if found is not None else []
+    if found is None or getattr(found[1].node, "decorator_list", []) or bases not in ([], ["torch.nn.Module"]):
         return []
     if any(True for _ in modules_with(project, STORING_ANY)):
         return []
-    near = modules_with(project, (node.attr,))
-    stores = [(other, value) for other in near for _, value, _ in other.attribute_stores.get(node.attr, ())]
-    given = [(other, value) for other, value in stores if value is not None and not is_none(value)]
+    stores = [
+        (other, store)
+        for other in modules_with(project, (node.attr,))
+        for store in other.attribute_stores.get(node.attr, ())
+    ]
+    if bases:
+        outside = any(owner not in (None, ["self"]) for _, (owner, *_) in stores)
+        return _stored_by_constructor(project, module, node, found) if not outside else []
+    given = [(other, value) for other, (_, value, _) in stores if value is not None and not is_none(value)]
     return given if len(given) == len(stores) else []
+
+
+def _stored_by_constructor(
+    project: Project, module: ModuleNames, node: ast.Attribute, owner: tuple[ModuleNames, Scope]
+) -> list[tuple[ModuleNames, ast.expr]]:
+    """The one value that a class stores, as the call gives it that makes the object: ``Net(dtype=torch.bfloat16)``."""
+    made, constructor = _call_behind(module, node.value), method_of(project, *owner, "__init__")
+    stores = self_stores(*owner, node.attr)
+    if made is None or constructor is None or len(stores) != 1:
+        return []
+    value, statement = stores[0]
+    within = owner[0].scope_of(statement) is constructor.scope and not hides_arguments(made)
+    if not within or not isinstance(value, ast.Name | ast.Attribute):
+        return []
+    bindings = constructor.scope.bindings.get(value.id, []) if isinstance(value, ast.Name) else []
+    if not isinstance(value, ast.Name) or [item.kind for item in bindings] != ["parameter"]:
+        return [(owner[0], value)]
+    passed, default = constructor.arguments(made).get(value.id), default_of(bindings[0])
+    return [(module, passed)] if passed is not None else [(owner[0], default)] if default is not None else []
 
 
 def _class_of_part(project: Project, module: ModuleNames, node: ast.Attribute) -> tuple[ModuleNames, Scope] | None:

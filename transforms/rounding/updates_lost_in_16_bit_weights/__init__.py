@@ -49,33 +49,33 @@ optimizer), `stochastic` [display-only] (an optimizer that rounds at random, rig
 `adapter` [display-only] (train a LoRA adapter in float32). Others: float32 copies of the weights that the optimizer
 steps (4 bytes for each weight), as DeepSpeed's bf16 and FSDP over float32 parameters do.
 
-A model is followed from where it is loaded or cast to the optimizer: through functions, attributes, constructors,
-lists of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`; so is a part of what is
-loaded (`pipe.unet`), loops that cast what is trained, and states that take the place of weights (`assign=True`); a
-default dtype (`torch.set_default_dtype(torch.bfloat16)`) counts for what is made after it. Options count with the
-values that launch lines (those of read-mes too), files or defaults give them, tests of the machine as on a GPU that
-has bfloat16; `torch_dtype="auto"` with names of checkpoints that are known. The rate is one of those runs: of the
-launch line that makes the weights 16-bit where one does, else from the lowest to the highest at which updates are
-lost; under a schedule its peak, which a cycle (`OneCycleLR`, `CyclicLR`) states itself, and that of the optimizer where
-a function multiplies it (`LambdaLR`) or code sets it anew (`group["lr"] = ...`). Of a class that a table, a function or
-`getattr` picks, all that it can be have to lose updates. A launch by accelerate counts where it says `--multi_gpu`:
-otherwise a user's own configuration may name DeepSpeed.
+A model is followed from where it is loaded or cast to the optimizer: through functions, attributes, constructors, lists
+of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`; so is a part of what is loaded
+(`pipe.unet`), layers that a class makes with a `dtype`, loops and applied functions that cast what is trained, and
+states that take the place of weights (`assign=True`); a default dtype (`torch.set_default_dtype(torch.bfloat16)`)
+counts for what is made after it. Options count with the values that launch lines (those of read-mes too), files or
+defaults give them, tests of the machine as on a GPU that has bfloat16; `torch_dtype="auto"` with names of checkpoints
+that are known. The rate is one of those runs: of the launch line that makes the weights 16-bit where one does, else
+from the lowest to the highest at which updates are lost; under a schedule its peak, which a cycle (`OneCycleLR`,
+`CyclicLR`) states itself, and that of the optimizer where a function multiplies it (`LambdaLR`) or code sets it anew
+(`group["lr"] = ...`). Of a class that a table, a function or `getattr` picks, all that it can be have to lose updates.
+A launch by accelerate counts where it says `--multi_gpu`: otherwise a user's own configuration may name DeepSpeed.
 
 ## Not flagged
 
-Learning rates from which most weights of the usual size move (1e-4 in bfloat16, 1e-5 in float16, for adapters 1e-4),
-or that are not known; weights of norms, which start at one; constants that are initialized anew, or that a checkpoint
-may replace (`load_state_dict`); SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate;
+Learning rates from which most weights of the usual size move (1e-4 in bfloat16, 1e-5 in float16, for adapters 1e-4), or
+that are not known; weights of norms, which start at one; constants that are initialized anew, or that a checkpoint may
+replace (`load_state_dict`); SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate;
 adapters that PEFT makes float32, or that are cast to it; optimizers that round at random or with Kahan summation; a
 trainer of the project's own that makes its optimizer; an optimizer whose name another one takes before it steps;
 float16 under `fp16=True`, whose scaler refuses it; DeepSpeed, Megatron, and FSDP where accelerate opens it (FSDP by
-itself shards the weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back
-or frozen, or that gets a new float32 part; adapters that an option adds, where no launch line shows what is run;
-options that make the weights 16-bit, or the optimizer, and are off in all runs that the project states, or that no
-launch line gives together; defaults beside a file that may overrule them, that nothing is seen to read and that says
-a rate at which most weights move; settings whose values it does not state, or only in files that no program is seen
-to load; code that keeps its own float32 copies; steps on random tensors alone, or under a profiler, whose weights are
-not saved (benchmarks).
+itself shards the weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or
+frozen, or that gets a new float32 part, or that is cast after the last step; adapters that an option adds, where no
+launch line shows what is run; options that make the weights 16-bit, or the optimizer, and are off in all runs that the
+project states, or that no launch line gives together; defaults beside a file that may overrule them, that nothing is
+seen to read and that says a rate at which most weights move; settings whose values it does not state, or only in files
+that no program is seen to load; code that keeps its own float32 copies; steps on random tensors alone, or under a
+profiler, whose weights are not saved (benchmarks).
 """
 
 from __future__ import annotations
