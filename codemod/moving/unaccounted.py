@@ -64,6 +64,7 @@ ON = frozenset((*TRUTH, "16", "o1", "o2", "o3", "amp", "mixed"))
 """Values of a setting that is named for precision which switch something on."""
 KNOWN = ("compute", "quantization", DOCUMENTED, "scaler", "island", "parameter", "fallback", "constant", "variable")
 """Roles of what is judged elsewhere, and of values that others may replace: the last word is an entry of its own."""
+OF_DEVICES = ("device", "is_available", "supported", "capability")
 SHOWING = frozenset(("print", "info", "debug", "warning", "warn", "error", "log", "write", "add_argument", "help"))
 """Calls whose texts people read, and the parser's definition of an option, which the ledger reads by itself."""
 ASKING = {"isinstance": 2, "issubclass": 2, "hasattr": 2, "getattr": 2, "setattr": 2, "get": 1, "pop": 1}
@@ -80,7 +81,7 @@ def unaccounted(
     conditions = (item.condition for item in pair.declared if item.condition.startswith(ENABLED))
     switches = [f"if {item.removeprefix(ENABLED)} else" for item in conditions]
     told = (item for item in pair.declared if not any(switch in item.value for switch in switches))
-    stated = {(item.path, item.span.row) for item in told}
+    stated = {(item.path, item.span.row) for item in told if item.role != "constant" or not _is_by_device(item.value)}
     modules = modules or [pair.before.path]
     used = [*modules_at(after, dict.fromkeys((*modules, *built)))]
     regions = [(module, item.node) for module in used for item in autocasts_in(after, module)]
@@ -110,6 +111,12 @@ def unaccounted(
         is_left = purpose_of(item.path).is_left_alone or not asks(last_part(item.key), item.value, wanted)
         if not (is_known or is_open or is_left) and is_run_at(after, item.path, item.span):
             yield Place(item.path, item.span, _said(named_by(item), item.said))
+
+
+def _is_by_device(text: str) -> bool:
+    """``torch.bfloat16 if device.type == "cpu" else torch.float16``: a GPU takes the side that is asked about."""
+    test = text.partition(" if ")[2].partition(" else ")[0]
+    return any(word in test for word in OF_DEVICES)
 
 
 def _given(pair: RunPair) -> set[str]:

@@ -169,7 +169,8 @@ def _report(
         effective["compute"] = WORDS_OF_FAMILY[FAMILIES[default or regime]]
     place, values = (run.place.path, run.place.span.row), tuple(sorted(effective.items()))
     infers = run.command is not None and only_launches_inference(place[0], run.command.script)
-    trains = not infers and _trains(project, place[0], run.modules, entries)
+    program = run.modules[0] if run.command is not None and run.modules else place[0]
+    trains = not infers and _trains(project, program, run.modules, entries)
     return RunReport(run.title, *place, regime, values, tuple(entries), other, default, trains)
 
 
