@@ -115,8 +115,7 @@ def unaccounted(
 
 def _is_by_device(text: str) -> bool:
     """``torch.bfloat16 if device.type == "cpu" else torch.float16``: a GPU takes the side that is asked about."""
-    test = text.partition(" if ")[2].partition(" else ")[0]
-    return any(word in test for word in OF_DEVICES)
+    return any(word in text.partition(" if ")[2].partition(" else ")[0] for word in OF_DEVICES)
 
 
 def _given(pair: RunPair) -> set[str]:
