@@ -781,7 +781,7 @@ def test_unreadable_neighbors_do_not_matter(tmp_path: Path) -> None:
     ],
 )
 def test_an_import_that_another_file_takes_stays(tmp_path: Path, path: str, user: str, stays: bool) -> None:
-    source = loop("scaler = GradScaler()", "with autocast(dtype=torch.bfloat16):")
+    source = loop("scaler = GradScaler()", "with autocast(dtype=torch.bfloat16):") + "\ntrain(None, None, [], None)\n"
     text = migrated(tmp_path, {path: source, "user.py": user})[path]
     assert "scaler.scale" not in text
     assert ("GradScaler" in text) is stays

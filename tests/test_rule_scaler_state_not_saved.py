@@ -93,7 +93,10 @@ class Trainer:
         state = torch.load(path)
         self.opt.load_state_dict(state["opt"])
 
-Trainer(None, None).load("last.pt")
+trainer = Trainer(None, None)
+trainer.load("last.pt")
+for batch in []:
+    trainer.step(batch)
 """
 
 
@@ -137,7 +140,7 @@ RIGHT = {
     "saved, the key is read": script(SAVED, LOAD + '\nrestore(scaler_state=checkpoint["scaler"])'),
     "never resumed": script(load="pass"),
     "a switch that is off": script().replace("resume=True", "resume=False"),
-    "a method that nothing calls": CLASS.replace('Trainer(None, None).load("last.pt")', ""),
+    "a method that nothing calls": CLASS.replace('trainer.load("last.pt")\n', ""),
     "never saved": script(save="pass"),
     "weights only": script(save='torch.save(model.state_dict(), "m.pt")'),
     "kept by a library": script(save=SAVE + "\nlibrary.keep(scaler)"),

@@ -110,7 +110,14 @@ def may_be_on(project: Project, scaler: Scaler) -> bool:
 def is_used(project: Project, scaler: Scaler) -> bool:
     """Whether a given run comes to something that the scaler scales; nothing seen counts as used."""
     scales = scaler.uses_of("scale", "called")
-    return not scales or any(is_run(project, use.module, use.node) for use in scales)
+    return not scales or any(_is_scaled(project, use.module, use.node) for use in scales)
+
+
+def _is_scaled(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a given run comes to a place; what a file does as it is loaded runs for whoever imports it, too."""
+    if module.scope_of(node).function is module.module_scope:
+        return not is_switched_off(project, module, node)
+    return is_run(project, module, node)
 
 
 def is_given(project: Project, module: ModuleNames, asked: Iterable[TextCondition]) -> bool:

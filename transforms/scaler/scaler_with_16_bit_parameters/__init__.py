@@ -167,7 +167,7 @@ def _flag(project: Project, scaler: Scaler) -> PathFacts:
 def _is_on_beside(project: Project, scaler: Scaler, half: SteppedWeights) -> bool:
     """Whether the scaler is on where its model is cast: by the flag that casts it, or in a run that is given."""
     flag = _flag(project, scaler)
-    return flag <= guard_facts(half.change.module, half.change.node) or is_on(project, scaler)
+    return flag <= guard_facts(half.change.module, half.change.node) or _is_stated(project, scaler)
 
 
 def _enabled(scaler: Scaler) -> PathFacts:
