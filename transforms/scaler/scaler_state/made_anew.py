@@ -61,28 +61,29 @@ def made_each_step(project: Project, scaler: Scaler) -> Iterator[Draft]:
 def _made_in_step_loop(scaler: Scaler) -> Draft | None:
     """A scaler made in the very loop that scales one loss and steps an optimizer that lives on."""
     module, call = scaler.module, scaler.call
-    around, name = loops(module, call), _bound(module, call)
-    if not around or name is None or scaler.routes & {"escaped", "stored", "returned"}:
-        return None
-    waits = {text for text, _ in guard_facts(module, call)}
-    if any(name == word for text in waits for word in text.replace("(", " ").split()):
+    around = loops(module, call)
+    if not around or not _is_bound(module, call) or scaler.routes & {"escaped", "stored", "returned"}:
         return None
     uses = scaler.uses_of("scale", "step")
     if not all(use.module is module and loops(module, use.node)[:1] == around[:1] for use in uses):
         return None
+    made = guard_facts(module, module.statement_of(call))
+    if not all(made <= guard_facts(module, use.node) for use in uses):
+        return None  # made in some of the passes: the first one, an epoch's first
     steps = [(step, item) for step in steps_of(scaler) for item in step.of("step")]
     if not steps or any(_is_made_in(around[0], step.optimizer(item)) for step, item in steps):
         return None
     return Draft.at(module, call, MADE_EACH_STEP, (module.place(around[0], "the steps"),))
 
 
-def _bound(module: ModuleNames, call: ast.Call) -> str | None:
-    """The name or the attribute that a scaler is bound to, alone or where a condition chooses it."""
+def _is_bound(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether an assignment of its own makes it: ``scaler = GradScaler()``, ``GradScaler() if amp else None``."""
     statement = module.statement_of(call)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return None
-    is_bound = statement.value is call or isinstance(statement.value, ast.IfExp)
-    return ast.unparse(statement.targets[0]) if is_bound else None
+        return False
+    value = statement.value
+    other = value.orelse if isinstance(value, ast.IfExp) and value.body is call else None
+    return value is call or (isinstance(other, ast.Constant) and other.value is None)
 
 
 def own_function(scaler: Scaler) -> FunctionNode | None:

@@ -50,29 +50,24 @@ from ....codemod.python.callers import callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import (
     LoopNode,
-    calls_of,
-    exclusive,
     function_of,
     guard_facts,
     guards,
     loop_names,
     loops,
     position,
-    tries,
 )
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.unscaled_steps import stored_in
 from ..hidden_uses import is_done_otherwise, is_hidden
+from ..straight_calls import PLAIN, follows, may_use
 from .between_steps import updates_before, updates_between
 from .unmoved_scales import unmoved_scales
 
 HARMLESS = ("update", "scale", "get_scale", "is_enabled", "none-test", "state_dict")
 """Uses of a scaler that record no inf check, and give it to nobody who could."""
-With = (ast.With, ast.AsyncWith)
-LEAVING = (ast.Continue, ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Delete)
-PLAIN = (ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop, ast.Constant, ast.expr_context)
 READING = (*PLAIN, ast.Name, ast.Attribute)
 UNCHECKED = "`scaler.update()` runs before the step: AssertionError, as no inf checks were recorded"
 FORGETS = (
@@ -221,74 +216,15 @@ def _early_update(project: Project, step: ScalerStep, update: ast.Call, call: as
 def _updated_twice(project: Project, step: ScalerStep) -> tuple[ast.Call, ast.Call] | None:
     """Two updates of which the second certainly runs behind the first, with no inf check between."""
     for first, second in pairwise(step.of("update")):
-        if second.args or second.keywords or not _follows(step, first, second) or _may_check(step, first, second):
+        if (
+            second.args
+            or second.keywords
+            or not follows(step, first, second, HARMLESS)
+            or may_use(step, first, second, ("step", "unscale_"))
+        ):
             continue
         return None if any(is_done_otherwise(project, name) for name in ("step", "unscale_")) else (first, second)
     return None
-
-
-def _may_check(step: ScalerStep, first: ast.Call, second: ast.Call) -> bool:
-    """Whether something that is called between two updates may step or unscale: where others do than this function."""
-    checks = step.scaler.uses_of("step", "unscale_")
-    here = [use.call for use in checks if use.call is not None and not _is_in_lambda(step.module, use.call)]
-    if len(step.of("step", "unscale_")) == len(here) == len(checks):
-        return False
-    own = {use.call for use in step.uses}
-    return any(
-        position(first) < position(call) < position(second)
-        and call not in own
-        and not exclusive(step.module, call, second)
-        for call in calls_of(step.module, step.function)
-    )
-
-
-def _is_in_lambda(module: ModuleNames, node: ast.AST) -> bool:
-    return any(isinstance(parent, ast.Lambda) for parent in module.ancestors(node))
-
-
-def _follows(step: ScalerStep, first: ast.Call, second: ast.Call) -> bool:
-    """Whether the second update runs in just the passes in which the first does, and straight behind it."""
-    module, start, end = step.module, position(first), position(second)
-    if any(start < position(use.node) < end and use.kind not in HARMLESS for use in step.uses if use.call is not first):
-        return False
-    if loops(module, first) != loops(module, second) or _blocks(module, first) != _blocks(module, second):
-        return False
-    if not all(isinstance(module.parents[call], ast.Expr) for call in (first, second)) or _is_caught(module, second):
-        return False
-    if step.name_of_scaler(first) != step.name_of_scaler(second):
-        return False
-    between = [node for node in ast.walk(step.function) if start < position(node) < end]
-    if any(isinstance(node, LEAVING) for node in between):
-        return False
-    mine = {guard.test for guard in guards(module, first)}
-    others = [guard for guard in guards(module, second) if guard.test not in mine]
-    if guard_facts(module, first) != guard_facts(module, second):
-        return False
-    stores = [node for node in between if isinstance(getattr(node, "ctx", None), ast.Store)]
-    changed = {ast.unparse(node) for node in stores}
-    scaler = step.name_of_scaler(first)
-    return changed.isdisjoint((scaler, scaler.partition(".")[0])) and all(
-        guard.facts == ((scaler, True),) or _keeps(guard.test, changed) for guard in others
-    )
-
-
-def _is_caught(module: ModuleNames, call: ast.Call) -> bool:
-    """Whether something may wait for what is raised there: ``except``, ``suppress(...)``, ``pytest.raises(...)``."""
-    managers = [item for parent in module.ancestors(call) if isinstance(parent, With) for item in parent.items]
-    words = ("suppress", "raises", "assert")
-    return any(tries(module, call)) or any(word in ast.unparse(item).lower() for item in managers for word in words)
-
-
-def _keeps(test: ast.expr, changed: set[str]) -> bool:
-    """Whether a condition is of names alone, none of which is bound anew."""
-    return all(
-        isinstance(node, PLAIN) or (isinstance(node, ast.Name) and node.id not in changed) for node in ast.walk(test)
-    )
-
-
-def _blocks(module: ModuleNames, node: ast.AST) -> list[ast.AST]:
-    """What holds a node and may run it at another time, or not at all; conditions aside."""
-    return [parent for parent in module.ancestors(node) if not isinstance(parent, ast.If | ast.Expr)]
 
 
 def _whole(module: ModuleNames, call: ast.Call) -> ast.stmt:
