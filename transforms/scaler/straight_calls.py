@@ -46,7 +46,7 @@ def follows(step: ScalerStep, first: ast.Call, second: ast.Call, harmless: Colle
     )
 
 
-def may_use(step: ScalerStep, first: ast.Call, second: ast.Call, kinds: Collection[UseKind]) -> bool:
+def may_use(step: ScalerStep, first: ast.Call, second: ast.Call, *kinds: UseKind) -> bool:
     """Whether something that is called between may use the scaler so: where others do than this function."""
     uses = step.scaler.uses_of(*kinds)
     here = [use.call for use in uses if use.call is not None and not _is_in_lambda(step.module, use.call)]

@@ -58,6 +58,7 @@ from ....codemod.python.paths import (
     position,
 )
 from ....codemod.source.project import Project
+from ....codemod.torch.scaler import UseKind
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.unscaled_steps import stored_in
@@ -66,7 +67,7 @@ from ..straight_calls import PLAIN, follows, may_use
 from .between_steps import updates_before, updates_between
 from .unmoved_scales import unmoved_scales
 
-HARMLESS = ("update", "scale", "get_scale", "is_enabled", "none-test", "state_dict")
+HARMLESS: tuple[UseKind, ...] = ("update", "scale", "get_scale", "is_enabled", "none-test", "state_dict")
 """Uses of a scaler that record no inf check, and give it to nobody who could."""
 READING = (*PLAIN, ast.Name, ast.Attribute)
 UNCHECKED = "`scaler.update()` runs before the step: AssertionError, as no inf checks were recorded"
@@ -220,7 +221,7 @@ def _updated_twice(project: Project, step: ScalerStep) -> tuple[ast.Call, ast.Ca
             second.args
             or second.keywords
             or not follows(step, first, second, HARMLESS)
-            or may_use(step, first, second, ("step", "unscale_"))
+            or may_use(step, first, second, "step", "unscale_")
         ):
             continue
         return None if any(is_done_otherwise(project, name) for name in ("step", "unscale_")) else (first, second)

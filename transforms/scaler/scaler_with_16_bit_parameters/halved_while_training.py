@@ -6,22 +6,32 @@ import ast
 from collections.abc import Iterator, Set
 
 from ....codemod.half.optimized_models import models_of_optimizer
+from ....codemod.half.weight_changes import KEPT, cast_values
 from ....codemod.model import Draft
 from ....codemod.purpose.proved_reach import is_reached
-from ....codemod.python.arguments import receiver_of
+from ....codemod.python.arguments import owner_of, receiver_of
 from ....codemod.python.callers import callers_of
 from ....codemod.python.creations import Creation, creations_of
 from ....codemod.python.functions import called_function
 from ....codemod.python.names import FunctionNode, ModuleNames
-from ....codemod.python.paths import LoopNode, calls_of, function_of, guard_facts, guards, loop_names, loops, position
+from ....codemod.python.paths import (
+    LoopNode,
+    calls_of,
+    function_of,
+    guard_facts,
+    guards,
+    loop_names,
+    loops,
+    name_parts,
+    position,
+)
 from ....codemod.source.project import Project
-from ....codemod.torch.dtype_values import constants_of
+from ....codemod.torch.api import CASTS
 from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import Scaler
 
-CASTS = ("half", "to", "float", "double", "bfloat16", "type")
-DTYPE_WORDS = ("float", "half", "dtype", "precision")
+LAST = {"last", "final"}
 LEAVING = (ast.Break, ast.Return, ast.Raise)
 MAX_CALLERS = 2
 """Calls between the loop over epochs and the scaler's step."""
@@ -87,48 +97,28 @@ def _has_names_of(made: Creation, module: ModuleNames, node: ast.Call, names: Se
 def _in_loop(
     project: Project, module: ModuleNames, loop: LoopNode, names: Set[str]
 ) -> Iterator[tuple[ModuleNames, ast.Call, str]]:
-    function = function_of(module, loop)
-    inside = [call for call in calls_of(module, function) if loop in module.ancestors(call)]
-    for call in inside:
-        target = called_function(project, module, call)
-        found = _casts_of(module, inside, names)
-        if call in found:
-            where, cast, name = module, call, ast.unparse(receiver_of(call) or call)
-        elif target is not None and not found:
-            passed = {key: value for key, value in target.arguments(call).items() if ast.unparse(value) in names}
-            there = {key for key in passed if not _binds(target.node, {key})}
-            inner = _casts_of(target.module, calls_of(target.module, target.node), there)
-            if not inner or guards(target.module, inner[0]):
-                continue
-            where, cast, name = target.module, inner[0], ast.unparse(passed[ast.unparse(receiver_of(inner[0]) or call)])
-        else:
-            continue
-        alone = len(found) <= 1 and _is_half(project, where, cast)
-        if alone and _goes_on(module, loop, call) and is_reached(project, where, cast):
-            yield where, cast, name
-            return
-
-
-def _casts_of(module: ModuleNames, calls: list[ast.Call], names: Set[str]) -> list[ast.Call]:
-    """The calls that may give one of the models another dtype, all of them in place."""
-    found = []
+    """The only cast of the models in a loop, there or in a function that it calls: a second one may cast back."""
+    calls = [call for call in calls_of(module, function_of(module, loop)) if loop in module.ancestors(call)]
+    found = [(call, module, call, owner_of(call)) for call in _casts_of(project, module, calls, names)]
     for call in calls:
-        receiver = receiver_of(call, *CASTS)
-        is_move = receiver is not None and ast.unparse(call.func).endswith(".to") and not _speaks_of_dtype(call)
-        if receiver is not None and ast.unparse(receiver) in names and not is_move:
-            found.append(call)
-    return found
+        target = called_function(project, module, call)
+        given = target.arguments(call) if target is not None else {}
+        passed = {key: ast.unparse(value) for key, value in given.items() if ast.unparse(value) in names}
+        if target is not None and passed and not _binds(target.node, passed.keys()):
+            inner = _casts_of(project, target.module, calls_of(target.module, target.node), passed.keys())
+            found += [(call, target.module, cast, passed[owner_of(cast)]) for cast in inner]
+    for call, where, cast, name in found if len(found) == 1 else ():
+        is_half = {item.value for item in cast_values(project, where, cast)} == {FP16}
+        plain = where is module or not guards(where, cast)
+        if is_half and plain and _goes_on(module, loop, call) and is_reached(project, where, cast):
+            yield where, cast, name
 
 
-def _speaks_of_dtype(call: ast.Call) -> bool:
-    given = ast.unparse(ast.Call(ast.Name("to", ast.Load()), call.args, call.keywords))
-    return any(word in given for word in DTYPE_WORDS)
-
-
-def _is_half(project: Project, module: ModuleNames, call: ast.Call) -> bool:
-    given = [*call.args, *(item.value for item in call.keywords)]
-    plain = isinstance(call.func, ast.Attribute) and call.func.attr == "half" and not given
-    return plain or any(FP16 in constants_of(project, module, node) for node in given)
+def _casts_of(project: Project, module: ModuleNames, calls: list[ast.Call], names: Set[str]) -> list[ast.Call]:
+    """The calls that may give one of the models another dtype, all of them in place."""
+    found = ((call, receiver_of(call, *CASTS)) for call in calls)
+    own = (call for call, receiver in found if receiver is not None and ast.unparse(receiver) in names)
+    return [call for call in own if cast_values(project, module, call) != KEPT]
 
 
 def _goes_on(module: ModuleNames, loop: LoopNode, call: ast.Call) -> bool:
@@ -137,7 +127,7 @@ def _goes_on(module: ModuleNames, loop: LoopNode, call: ast.Call) -> bool:
     known = guard_facts(module, loop)
     for guard in guards(module, call):
         asked = {item.id for item in ast.walk(guard.test) if isinstance(item, ast.Name)}
-        if not set(guard.facts) <= known and (asked & counted or "last" in ast.unparse(guard.test).lower()):
+        if not set(guard.facts) <= known and (asked & counted or name_parts(guard.test) & LAST):
             return False
     leaving = (node for node in ast.walk(loop) if isinstance(node, LEAVING) and position(node) > position(call))
     return not any(guard_facts(module, node) <= guard_facts(module, call) for node in leaving)

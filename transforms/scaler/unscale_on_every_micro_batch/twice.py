@@ -11,11 +11,12 @@ from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.source.project import Project
+from ....codemod.torch.scaler import UseKind
 from ....codemod.torch.scaler_steps import ScalerStep
 from ..hidden_uses import is_done_otherwise, is_hidden
 from ..straight_calls import follows, may_use
 
-HARMLESS = ("scale", "get_scale", "is_enabled", "none-test", "state_dict", "unscale_", "step")
+HARMLESS: tuple[UseKind, ...] = ("scale", "get_scale", "is_enabled", "none-test", "state_dict", "unscale_", "step")
 """Uses of a scaler that leave an unscaled optimizer one, and give the scaler to nobody who could update it."""
 
 
@@ -28,7 +29,7 @@ def unscaled_twice(project: Project, step: ScalerStep) -> Iterator[Draft]:
     for optimizer in dict.fromkeys(map(step.text_of_optimizer, calls)):
         same = [call for call in calls if step.text_of_optimizer(call) == optimizer] if optimizer else []
         for first, call in pairwise(same):
-            straight = follows(step, first, call, HARMLESS) and not may_use(step, first, call, ("update",))
+            straight = follows(step, first, call, HARMLESS) and not may_use(step, first, call, "update")
             if call in step.of("unscale_") and straight and is_reached(project, module, call):
                 yield _draft(project, step, first, call)
 
