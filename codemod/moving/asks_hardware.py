@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from ..model import Place
 from ..outcome import Target
+from ..purpose.decided import of_machine
 from ..purpose.targets import compute_dtype
+from ..python.conditions import conditions_in
 from ..python.names import ModuleNames, last_name, modules_at
 from ..python.paths import guards, leaving_statement, name_parts
 from ..source.project import Project
@@ -55,3 +57,9 @@ def _is_chosen(module: ModuleNames, test: ast.expr) -> bool:
     """Whether a setting of the precision decides that it is asked: ``if args.bf16:``."""
     tests = (guard.test for guard in guards(module, test))
     return any(any(map(speaks, name_parts(item))) and not tells_of_bf16(ast.unparse(item)) for item in tests)
+
+
+def is_of_gpu(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    """``torch.bfloat16 if device.type == "cpu" else torch.float16``: the side that a GPU takes."""
+    given = conditions_in(project, module).path_given(node) if isinstance(module.parents[node], ast.IfExp) else ()
+    return any(of_machine(project, module, item) for item in given)

@@ -55,6 +55,7 @@ from ..trainers.reading.stated_words import (
     stated_by,
     text_of,
 )
+from .asks_hardware import is_of_gpu
 from .left_behind import CODE, TRUTH, last_part, named_by, other_halves
 from .pairs import RunPair
 from .spelled import IN_TEXT, MIXING, is_prose
@@ -64,7 +65,6 @@ ON = frozenset((*TRUTH, "16", "o1", "o2", "o3", "amp", "mixed"))
 """Values of a setting that is named for precision which switch something on."""
 KNOWN = ("compute", "quantization", DOCUMENTED, "scaler", "island", "parameter", "fallback", "constant", "variable")
 """Roles of what is judged elsewhere, and of values that others may replace: the last word is an entry of its own."""
-OF_DEVICES = ("device", "is_available", "supported", "capability")
 SHOWING = frozenset(("print", "info", "debug", "warning", "warn", "error", "log", "write", "add_argument", "help"))
 """Calls whose texts people read, and the parser's definition of an option, which the ledger reads by itself."""
 ASKING = {"isinstance": 2, "issubclass": 2, "hasattr": 2, "getattr": 2, "setattr": 2, "get": 1, "pop": 1}
@@ -81,7 +81,7 @@ def unaccounted(
     conditions = (item.condition for item in pair.declared if item.condition.startswith(ENABLED))
     switches = [f"if {item.removeprefix(ENABLED)} else" for item in conditions]
     told = (item for item in pair.declared if not any(switch in item.value for switch in switches))
-    stated = {(item.path, item.span.row) for item in told if item.role != "constant" or not _is_by_device(item.value)}
+    stated = {(item.path, item.span.row): item.role for item in told}
     modules = modules or [pair.before.path]
     used = [*modules_at(after, dict.fromkeys((*modules, *built)))]
     regions = [(module, item.node) for module in used for item in autocasts_in(after, module)]
@@ -91,7 +91,8 @@ def unaccounted(
     for module in used:
         for node in _sources(after, module, wanted) if not purpose_of(module.path).is_left_alone else ():
             span = module.document.span(node)
-            is_stated = any((module.path, row) in stated for row in range(span.row, span.end_row + 1))
+            roles = {stated.get((module.path, row), "") for row in range(span.row, span.end_row + 1)} - {""}
+            is_stated = bool(roles) and not (roles == {"constant"} and is_of_gpu(after, module, node))
             is_own = not is_stated and (module.path in built or may_use(after, modules[0], module, node))
             holder = next((item for item in module.ancestors(node) if isinstance(item, ast.Lambda)), node)
             is_taken = is_own and not _is_said_again(module, node)
@@ -111,11 +112,6 @@ def unaccounted(
         is_left = purpose_of(item.path).is_left_alone or not asks(last_part(item.key), item.value, wanted)
         if not (is_known or is_open or is_left) and is_run_at(after, item.path, item.span):
             yield Place(item.path, item.span, _said(named_by(item), item.said))
-
-
-def _is_by_device(text: str) -> bool:
-    """``torch.bfloat16 if device.type == "cpu" else torch.float16``: a GPU takes the side that is asked about."""
-    return any(word in text.partition(" if ")[2].partition(" else ")[0] for word in OF_DEVICES)
 
 
 def _given(pair: RunPair) -> set[str]:
