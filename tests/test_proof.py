@@ -221,7 +221,12 @@ NEEDED_ANYWAY = {
     "an import that may fail": ("try:\n    import peft\nexcept ImportError:\n    pass", {}, "unsafe"),
     "an import for the checker": ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import peft", {}, "unsafe"),
     "what it imports": ("import other", {"other.py": "import torch\ntorch.compile\n"}, "safe"),
-    "a newer API and an older pin": ("torch.compile", {"requirements.txt": "torch>=1.9"}, "unsafe"),
+    "a newer API as it is imported, and an older pin": ("torch.compile", {"requirements.txt": "torch>=1.9"}, "safe"),
+    "a newer API in a function, and an older pin": (
+        "def build(net):\n    return torch.compile(net)\n",
+        {"requirements.txt": "torch>=1.9"},
+        "unsafe",
+    ),
 }
 
 
