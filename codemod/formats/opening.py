@@ -46,7 +46,7 @@ _NAMES: tuple[tuple[str, str], ...] = (
     (rf".*\.ya?ml{_FILLED_IN}", "yaml"),
     (rf".*\.(json|jsonc|json5){_FILLED_IN}|.*\.conf", "json"),
     (rf".*\.toml{_FILLED_IN}", "toml"),
-    (r".*\.(sh|bash|zsh|ksh|slurm|sbatch|sub|pbs|lsf|cmd\.sh)", "shell"),
+    (r".*\.(sh|bash|zsh|ksh|slurm|sbatch|job|qsub|sub|pbs|lsf|cmd\.sh)", "shell"),
 )
 
 

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
+from ..source.documents import SHELL_ENDINGS
 from .words import (
     AFTER_TRAINING_WORDS,
     CHECKPOINTS,
@@ -29,8 +30,6 @@ from .words import (
 
 CONFIG_ENDINGS = (".yaml", ".yml", ".json", ".jsonc", ".json5", ".toml", ".conf")
 """Files of which the folder tells whose they are, and what reads them what they are for."""
-LAUNCH_ENDINGS = (".sh", ".bash", ".slurm", ".sbatch")
-"""Launch scripts, which are for what they launch: ``benchmark_models.sh`` may train all models."""
 MAX_KNOWN = 65536
 """How many paths are remembered: rules ask about each file of a project many times."""
 
@@ -41,8 +40,8 @@ def purpose_of(path: str) -> Purpose:
     *folders, name = path.lower().split("/")
     stem = name.rpartition(".")[0] or name
     words = words_of(stem)
-    is_told_by_others = name.endswith((*CONFIG_ENDINGS, *LAUNCH_ENDINGS))
-    named = () if is_told_by_others else words  # a configuration's name tells its data: genomic_benchmark
+    is_told_by_others = name.endswith((*CONFIG_ENDINGS, *SHELL_ENDINGS))
+    named = () if is_told_by_others else words  # what a configuration is named after is its data: genomic_benchmark
     foreign = _stated(FOREIGN_WORDS, folders, named)
     if _is_test(folders, stem, words):
         return Purpose.TEST

@@ -18,8 +18,11 @@ load safe_load full_load unsafe_load loads load_config read_config fromfile comp
 MAKERS = frozenset((*PARSING, *_MAKERS.split()))
 """Calls that make an object of settings: parsers of command lines, loaders of files, what wraps their result."""
 
+MAX_DEPTH = 4
+"""Sections in sections; names that stand for more are no settings."""
 
-def may_hold_settings(project: Project, module: ModuleNames, owner: ast.expr) -> bool:
+
+def may_hold_settings(project: Project, module: ModuleNames, owner: ast.expr, depth: int = 0) -> bool:
     """Whether an object is called as settings are, or made as they are, or is of a class of the project.
 
     ``device.type`` and ``batch["name"]`` ask for no setting, whatever files and options have such a key.
@@ -27,7 +30,9 @@ def may_hold_settings(project: Project, module: ModuleNames, owner: ast.expr) ->
     holders = _holders(owner)
     if holders[:1] == ["device"]:
         return False
-    if holders in (["self"], ["cls"]) or is_called_as_settings(owner) or _is_section(module, owner):
+    if holders in (["self"], ["cls"]) or is_called_as_settings(owner):
+        return True
+    if _is_section(project, module, owner, depth):
         return True
     chain = attribute_chain(owner)
     if chain is not None and (
@@ -58,13 +63,19 @@ def _holders(node: ast.expr) -> list[str]:
             return [*found, node.id] if isinstance(node, ast.Name) else found
 
 
-def _is_section(module: ModuleNames, owner: ast.expr) -> bool:
-    """Whether a name stands for a part of settings alone: ``train = config["training"]``."""
-    bindings = module.bindings_of(owner)
-    parts = [item.value for item in bindings]
-    return bool(parts) and all(
-        isinstance(part, ast.Subscript | ast.Attribute) and any(map(_is_named, _holders(part.value))) for part in parts
+def _is_section(project: Project, module: ModuleNames, owner: ast.expr, depth: int) -> bool:
+    """Whether a name stands for a part of settings alone: ``train = config["training"]``, ``config.get("training")``."""
+    wholes = [_whole(item.value) for item in module.bindings_of(owner)] if depth < MAX_DEPTH else []
+    return bool(wholes) and all(
+        whole is not None and may_hold_settings(project, module, whole, depth + 1) for whole in wholes
     )
+
+
+def _whole(part: ast.expr | None) -> ast.expr | None:
+    """What a part is taken from; None for anything else."""
+    if isinstance(part, ast.Call):
+        part = part.func if isinstance(part.func, ast.Attribute) and part.func.attr == "get" else None
+    return part.value if isinstance(part, ast.Subscript | ast.Attribute) else None
 
 
 def _is_named(name: str) -> bool:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ..formats.shell_variables import REFERENCE
-from ..source.documents import Document, FileKind
+from ..source.documents import SHELL_ENDINGS, Document, FileKind
 from .package_manifests import pins_of_pipfile, pins_of_pyproject, pins_of_setup_cfg, pins_of_setup_py
 from .requirements import Pin, Tier, lines_of, pin_of, speaks_of_development
 
@@ -19,7 +19,6 @@ _DEVELOPMENT_FOLDERS = {"docs", "doc", "test", "tests", "ci", ".ci", ".github", 
 _ENVIRONMENT_FOLDERS = {"env", "envs", "environment", "environments", "conda", "docker", "setup", "install"}
 """Folders that hold nothing but ways to install the project around them."""
 _YAML = (".yml", ".yaml")
-_SCRIPTS = (".sh", ".bash", ".zsh", ".slurm", ".sbatch")
 _INSTALLS = ("setup", "install", "env")
 """Words in the names of scripts that install the project around their folder of scripts."""
 _LOCKS = ("poetry.lock", "uv.lock", "pdm.lock", "pipfile.lock", "requirements.lock", "pylock.toml")
@@ -52,7 +51,7 @@ def directory_of(path: str) -> str:
     outer, _, last = folder.rpartition("/")
     listed = last.lower() in ("requirements", "requirement", "reqs") and _is_requirements(path.lower())
     kept_apart = last.lower() in _ENVIRONMENT_FOLDERS and (
-        is_manifest(path) or path.lower().endswith((*_YAML, *_SCRIPTS))
+        is_manifest(path) or path.lower().endswith((*_YAML, *SHELL_ENDINGS))
     )
     return outer if listed or kept_apart or _is_installer(path.lower()) else folder
 
@@ -101,7 +100,7 @@ def _is_instructions(name: str) -> bool:
 
 def is_script(name: str) -> bool:
     """Whether a file, by its name in lower case, is a shell script, which may install what the project runs with."""
-    return name.endswith(_SCRIPTS)
+    return name.endswith(SHELL_ENDINGS)
 
 
 def _is_installer(path: str) -> bool:

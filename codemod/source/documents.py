@@ -42,6 +42,10 @@ class FileKind(str, Enum):
     TEXT = "text"
 
 
+SHELL_ENDINGS = (
+    ".sh", ".bash", ".zsh", ".ksh", ".slurm", ".sbatch", ".job", ".pbs", ".qsub", ".lsf", ".sub"
+)  # fmt: skip
+"""Shell scripts, and those that schedulers take: SLURM's, PBS's, Grid Engine's and LSF's under the names in use."""
 _KIND_BY_SUFFIX: dict[str, FileKind] = {
     ".py": FileKind.PYTHON,
     ".ipynb": FileKind.NOTEBOOK,
@@ -52,11 +56,7 @@ _KIND_BY_SUFFIX: dict[str, FileKind] = {
     ".conf": FileKind.JSON,
     ".json5": FileKind.JSON,
     ".toml": FileKind.TOML,
-    ".sh": FileKind.SHELL,
-    ".bash": FileKind.SHELL,
-    ".zsh": FileKind.SHELL,
-    ".slurm": FileKind.SHELL,
-    ".sbatch": FileKind.SHELL,
+    **dict.fromkeys(SHELL_ENDINGS, FileKind.SHELL),
     ".mk": FileKind.SHELL,
     ".dockerfile": FileKind.SHELL,
     ".env": FileKind.ENV,

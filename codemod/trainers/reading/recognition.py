@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import count, groupby
 
-from ...source.documents import Document
+from ...source.documents import SHELL_ENDINGS, Document
 from ..framework import Framework
 
 ENOUGH = 3
@@ -95,7 +95,7 @@ def _words_of_glob(pattern: str) -> tuple[str, ...] | None:
 
 def stands_inside(document: Document, row: int) -> bool:
     """Whether a row of a shell script is indented: inside a condition, a loop or a function."""
-    return document.path.endswith((".sh", ".bash")) and row in document.fact(_indented_rows)
+    return document.path.endswith(SHELL_ENDINGS) and row in document.fact(_indented_rows)
 
 
 def _indented_rows(document: Document) -> frozenset[int]:

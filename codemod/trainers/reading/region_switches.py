@@ -10,6 +10,7 @@ from typing import TypeAlias
 from ...model import Span
 from ...purpose.switches import is_set
 from ...python.callers import callers_of
+from ...python.creations import creations_of
 from ...python.names import FunctionNode, ModuleNames
 from ...python.paths import guards
 from ...python.trace import Domain, Trace, trace
@@ -123,15 +124,32 @@ def _truths(scenario: Scenario) -> Iterator[tuple[str, bool]]:
 def made_if(project: Project, region: Autocast) -> tuple[ModuleNames, ast.expr] | None:
     """``amp`` of ``enabled=scaler is not None``, where ``scaler = GradScaler() if amp else None`` made the object.
 
-    And of ``enabled=backend == "native"``, where ``if amp: backend = "native"``; also of a test around the region.
+    And of ``enabled=backend == "native"``, where ``if amp: backend = "native"``; also of a test around the region. And of
+    ``enabled=scaler.is_enabled()`` with ``scaler = GradScaler(enabled=amp)``.
     """
     around = list(reversed(guards(region.module, region.node)))
     asked = [(region.enabled_node, True), *((item.test, item.holds) for item in around)]
     found = (_made_of(project, region, node, ast.IsNot if holds else ast.Is) for node, holds in asked)
-    made = next(filter(None, found), None)
+    made = next(filter(None, found), None) or _enabled_with(project, region)
     nodes = [node for node, holds in asked if holds] if made is None else ()
     picked = (_picked_by(project, region.module, node) for node in nodes if isinstance(node, ast.Compare))
     return made or next(filter(None, picked), None)
+
+
+def _enabled_with(project: Project, region: Autocast) -> tuple[ModuleNames, ast.expr] | None:
+    made = _switch_of_scaler(project, region.module, region.enabled_node)
+    return made if made is not None and isinstance(made[1], ast.Name | ast.Attribute | ast.Subscript) else None
+
+
+def _switch_of_scaler(
+    project: Project, module: ModuleNames, node: ast.expr | None
+) -> tuple[ModuleNames, ast.expr] | None:
+    """What ``scaler.is_enabled()`` says: the ``enabled=`` of the one call that makes the object."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "is_enabled":
+        return None
+    made = creations_of(project, module, node.func.value)
+    given = [item.value for item in made[0].call.keywords if item.arg == "enabled"] if len(made) == 1 else []
+    return (made[0].module, given[0]) if given else None
 
 
 def _picked_by(project: Project, module: ModuleNames, test: ast.Compare) -> tuple[ModuleNames, ast.expr] | None:
@@ -245,6 +263,9 @@ def _tests(question: Trace[SwitchTest], module: ModuleNames, node: ast.expr) -> 
         if len(node.ops) != 1 or not isinstance(node.ops[0], ast.IsNot) or not _is_nothing(node.comparators[0]):
             return ((module, node),)
         return question.of(module, node.left)  # ``scaler is not None``: what decided whether to make one
+    scaled = _switch_of_scaler(question.project, module, node)
+    if scaled is not None:
+        return question.of(*scaled)
     if isinstance(node, ast.IfExp) and _is_nothing(node.orelse):
         return _all_of(question, module, (node.test, node.body))
     if isinstance(node, ast.BoolOp):

@@ -52,12 +52,20 @@ def _rows_of_scripts(project: Project, path: str) -> list[tuple[int, int]]:
     return [(span.row, span.end_row) for span in spans]
 
 
-def is_switched_off(project: Project, scope: SettingScope) -> bool:
-    """Whether a dictionary is built where no run comes: ``if args.deepspeed: write_config()``, and nothing sets it."""
-    origin = scope.origin if scope.kind == "mapping" else None
+def is_passed_by(project: Project, scope: SettingScope, script: str) -> bool:
+    """Whether a run does not come to a place: a dictionary behind a switch that nothing sets
+    (``if args.deepspeed: write_config()``), a call in a function of the script's own that nothing calls.
+    """
+    origin = scope.origin
     if not isinstance(origin, CodeOrigin) or origin.node is None:
         return False
-    return not is_reached(project, origin.module, origin.node)
+    if origin.module.path == script:
+        return scope.kind == "call" and not is_reached(project, origin.module, origin.node, _whatever_is_tested)
+    return scope.kind == "mapping" and not is_reached(project, origin.module, origin.node)
+
+
+def _whatever_is_tested(_project: Project, _place: object) -> bool:
+    return True
 
 
 def _used_rows(project: Project, script: str) -> dict[str, list[tuple[int, int]]] | None:

@@ -28,7 +28,7 @@ from .handed import Launch, handed_in, is_left_out
 from .picked_calls import is_picked_by_word
 from .program_files import LAUNCHING, configs_named, file_in_code, file_named, files_named, script_of
 from .programs_started import built_by_name, candidates, is_program, modules_of, rows_of_main, uses_step_of
-from .run_code import is_switched_off, is_used
+from .run_code import is_passed_by, is_used
 from .run_files import (
     RunFile,
     built_configs,
@@ -106,7 +106,8 @@ class _Resolver:
         launched = sorted(self._entered)
         yield from self._programs(launched)
         for path, scopes in sorted(self._by_path.items()):
-            left = [scope for scope in scopes if scope not in self._used]
+            others = (scope for scope in scopes if scope not in self._used)
+            left = [scope for scope in others if not is_passed_by(self._project, scope, path)]
             if (left and left[0].kind in ("call", "mapping")) or self._is_own_program(path, scopes, launched):
                 yield self._script(path)
         below = {base.path for path in self._by_path for base in files_below(self._project, path)}
@@ -212,8 +213,9 @@ class _Resolver:
             how = link if path == script else f"imported by {script}"
             for scope in self._by_path.get(path, []):
                 used = scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row)
-                is_off = path != script and is_switched_off(self._project, scope)
-                if used and not is_off and not (launch is not None and is_left_out(self._project, scope, launch)):
+                if not used or is_passed_by(self._project, scope, script):
+                    continue
+                if launch is None or not is_left_out(self._project, scope, launch):
                     yield self._called(scope, how, launch)
             if self._states_in_files:
                 words = launch.words if launch is not None else ()

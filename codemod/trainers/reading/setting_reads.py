@@ -16,6 +16,7 @@ from ...formats.text import TextEntry
 from ...model import Edit, EditRefused
 from ...purpose.files import CONFIG_ENDINGS, purpose_of
 from ...purpose.imports import connected_modules
+from ...python.bindings import only_value
 from ...python.names import FunctionNode, ModuleNames, string_of
 from ...python.scopes import positional
 from ...python.settings_objects import may_hold_settings
@@ -31,6 +32,8 @@ from .source import ValueSource, entry_source
 
 MAPPINGS = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
 ENOUGH_SIBLINGS = 2
+MAX_PARTS = 8
+"""Keys in each other; more are no way to a setting."""
 TRUTHS = {"true": True, "false": False}
 
 
@@ -52,12 +55,15 @@ class Read:
 
 
 def read_of(module: ModuleNames, node: ast.expr) -> Read | None:
-    """What setting an attribute, a subscript with a literal key, ``.get("x")`` or ``getattr(x, "y")`` reads."""
+    """What setting an attribute, a subscript with a literal key, ``.get("x")`` or ``getattr(x, "y")`` reads.
+
+    A section that a name stands for counts: ``section["dtype"]`` after ``section = config["model"]``.
+    """
     parts: list[str] = []
     owners: list[ast.expr] = []
     current, levels = node, 0
-    while True:
-        step = _step(module, current)
+    while len(parts) < MAX_PARTS:
+        step = _step(module, current) or (_section(module, current) if parts else None)
         if step is None:
             break
         levels += levels == len(parts) and isinstance(current, ast.Subscript)
@@ -93,6 +99,12 @@ def _step(module: ModuleNames, node: ast.expr) -> tuple[str, ast.expr] | None:
         if isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) >= 2:
             return _keyed(node.args[1], node.args[0])
     return None
+
+
+def _section(module: ModuleNames, node: ast.expr) -> tuple[str, ast.expr] | None:
+    """The key of the section that a name stands for, and what it is a section of."""
+    value = only_value(module, node) if isinstance(node, ast.Name) else None
+    return _step(module, value) if isinstance(value, ast.Subscript | ast.Call) else None
 
 
 def _keyed(key: ast.expr, owner: ast.expr) -> tuple[str, ast.expr] | None:
