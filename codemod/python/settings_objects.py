@@ -64,7 +64,7 @@ def _holders(node: ast.expr) -> list[str]:
 
 
 def _is_section(project: Project, module: ModuleNames, owner: ast.expr, depth: int) -> bool:
-    """Whether a name stands for a part of settings alone: ``train = config["training"]``, ``config.get("training")``."""
+    """Whether a name stands for a part of settings alone: ``train = config["training"]``, ``config.get("x")``."""
     wholes = [_whole(item.value) for item in module.bindings_of(owner)] if depth < MAX_DEPTH else []
     return bool(wholes) and all(
         whole is not None and may_hold_settings(project, module, whole, depth + 1) for whole in wholes

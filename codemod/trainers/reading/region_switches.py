@@ -124,8 +124,8 @@ def _truths(scenario: Scenario) -> Iterator[tuple[str, bool]]:
 def made_if(project: Project, region: Autocast) -> tuple[ModuleNames, ast.expr] | None:
     """``amp`` of ``enabled=scaler is not None``, where ``scaler = GradScaler() if amp else None`` made the object.
 
-    And of ``enabled=backend == "native"``, where ``if amp: backend = "native"``; also of a test around the region. And of
-    ``enabled=scaler.is_enabled()`` with ``scaler = GradScaler(enabled=amp)``.
+    And of ``enabled=backend == "native"``, where ``if amp: backend = "native"``; also of a test around the region.
+    And of ``enabled=scaler.is_enabled()`` with ``scaler = GradScaler(enabled=amp)``.
     """
     around = list(reversed(guards(region.module, region.node)))
     asked = [(region.enabled_node, True), *((item.test, item.holds) for item in around)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from ....codemod.proof.needed_today import is_newer_anyway
@@ -53,7 +54,9 @@ KERNELS_SINCE = {"torch_scatter": ("torch-scatter", "2.1")}
 """Packages with compiled kernels, and the release whose kernels take bfloat16."""
 DOUBTED = ("mmcv.ops", "spconv", "torchsparse", "MinkowskiEngine")
 """Packages whose kernels are compiled for float32 and float16, some of them for bfloat16 (traveller59/spconv#728)."""
-FLASH, FLASH_BACKEND, FLASH_PACKAGES = "flash_attention_2", "FLASH_ATTENTION", ("flash_attn.", "flash_attn_interface.")
+FLASH, FLASH_WORDS = re.compile(r"[\w.|/-]*flash[_-]att(ention|n)[_-]?\d?(@\S+)?"), ("flash_att", "flash-att")
+"""How transformers calls the kernels: `flash_attention_2`, `paged|flash_attention_3`, `kernels-community/flash-attn2`."""
+FLASH_BACKEND, FLASH_PACKAGES = "FLASH_ATTENTION", ("flash_attn.", "flash_attn_interface.")
 """How attention is asked for whose kernels have no float32: of transformers, of torch, of the package itself."""
 AS_SAVED = "5.0"
 """The release of transformers that loads weights in the dtype of their checkpoint if none is asked for."""
@@ -112,21 +115,25 @@ def needs_of_run(project: Project, module: ModuleNames) -> tuple[Need, ...]:
 
 def _of_attention(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
     """Attention kernels that raise in float32, asked for by code or by the files that it loads."""
-    for config in config_files(project, (FLASH,)):
-        found = next((item for item in config.text.entries if item.value == FLASH), None)
+    for config in config_files(project, FLASH_WORDS):
+        found = next((item for item in config.text.entries if _is_flash(item.value)), None)
         if found is not None and _is_read(project, behind, config.document.path):
             where = f"{config.document.path}:{config.span(found).row}"
             yield Known(False, f"{where} asks for flash attention, which takes 16-bit numbers only")
             break
     for item in behind:
         imported = next((each.node for each in item.imports if (each.qualified or "").startswith(FLASH_PACKAGES)), None)
-        asked = (node for node in item.of_type(ast.Constant) if node.value == FLASH)
+        asked = (node for node in item.of_type(ast.Constant) if _is_flash(node.value))
         forced = item.attribute_loads.get(FLASH_BACKEND, ())
         for node in (imported, *asked, *forced):
             if node is not None:
                 line = getattr(node, "lineno", 1)
                 yield Known(False, f"{item.path}:{line} flash attention takes 16-bit numbers only")
                 break
+
+
+def _is_flash(value: object) -> bool:
+    return isinstance(value, str) and FLASH.fullmatch(value) is not None
 
 
 def _is_read(project: Project, behind: tuple[ModuleNames, ...], path: str) -> bool:
