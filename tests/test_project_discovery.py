@@ -135,12 +135,12 @@ def test_rules_from_outside_the_given_directory(tmp_path: Path) -> None:
 
 
 def test_named_files_are_always_read(tmp_path: Path) -> None:
-    tree(tmp_path, "a.py", "build/b.py", "ignored.py")
+    tree(tmp_path, "a.py", "venv/b.py", "ignored.py")
     (tmp_path / ".gitignore").write_text("ignored.py\n")
     assert paths(tmp_path) == ["a.py"]
-    named = [tmp_path, tmp_path / "ignored.py", tmp_path / "build" / "b.py"]
-    assert paths(*named, excludes=("*.py",)) == ["build/b.py", "ignored.py"]
-    assert paths(tmp_path / "build") == ["b.py"]
+    named = [tmp_path, tmp_path / "ignored.py", tmp_path / "venv" / "b.py"]
+    assert paths(*named, excludes=("*.py",)) == ["venv/b.py", "ignored.py"]
+    assert paths(tmp_path / "venv") == ["b.py"]
     assert paths(tmp_path / "ignored.py") == ["ignored.py"]
 
 
@@ -153,13 +153,20 @@ def test_a_linked_work_tree_is_read_without_complaint(tmp_path: Path) -> None:
 
 
 def test_default_and_own_excludes(tmp_path: Path) -> None:
-    tree(tmp_path, "a.py", "venv/a.py", "node_modules/x/a.py", "p.egg-info/a.py", "x/build/a.py", ".hidden/a.py")
+    tree(tmp_path, "a.py", "venv/a.py", "node_modules/x/a.py", "p.egg-info/a.py", "x/build/lib/a.py", ".hidden/a.py")
     tree(tmp_path, "third_party/a.py", "tests/a.py", "tests/keep/b.py")
     assert paths(tmp_path, excludes=("third_party/", "/tests/*", "!/tests/keep")) == [
         ".hidden/a.py",
         "a.py",
         "tests/keep/b.py",
     ]
+
+
+def test_a_folder_of_code_may_be_called_build(tmp_path: Path) -> None:
+    tree(tmp_path, "src/build/model.py", "src/build/parts/head.py", "build/lib/a.py", "dist/a.tar.gz", "site-packages/a.py")
+    assert paths(tmp_path) == ["src/build/model.py", "src/build/parts/head.py"]
+    (tmp_path / ".gitignore").write_text("build/\n")
+    assert paths(tmp_path) == []
 
 
 def test_of_an_environment_only_what_it_made_is_left_out(tmp_path: Path) -> None:

@@ -40,7 +40,9 @@ EXCLUDED_DIRECTORIES = frozenset(
     }
 )
 """Never entered, unless named on the command line."""
-UNTOLD_DIRECTORIES = EXCLUDED_DIRECTORIES - {".venv", "venv", ".env", "site-packages", "node_modules", "build", "dist"}
+BUILT = frozenset({"build", "dist"})
+"""Those of them that are also what some call a folder of their code."""
+UNTOLD_DIRECTORIES = EXCLUDED_DIRECTORIES - BUILT - {".venv", "venv", ".env", "site-packages", "node_modules"}
 """Those of them that nobody keeps code in: nothing is said of them."""
 BY_NAME = "of installed or built code, by name"
 IGNORED = "named by .gitignore"
@@ -255,10 +257,20 @@ class _Walker:
         name = entry.name
         if name in UNTOLD_DIRECTORIES or name.endswith(".egg-info"):
             return False
-        reason = BY_NAME if name in EXCLUDED_DIRECTORIES else self._reason(path + name, place + name, rules, True)
+        is_made = name in EXCLUDED_DIRECTORIES and not (name in BUILT and self._holds_code(entry))
+        reason = BY_NAME if is_made else self._reason(path + name, place + name, rules, True)
         if reason is not None:
             self.found.left_out[f"{path}{name}/"] = reason
         return reason is None
+
+    def _holds_code(self, entry: os.DirEntry[str]) -> bool:
+        """Whether Python files lie in a folder itself: what tools build there are folders and archives."""
+        self.found.folders.append(entry.path)
+        try:
+            with os.scandir(entry.path) as inside:
+                return any(item.name.endswith(".py") and _is_file(item) for item in inside)
+        except OSError:
+            return False
 
     def _reason(self, path: str, place: str, rules: tuple[IgnoreRules, ...], is_directory: bool) -> str | None:
         """Why something is left out; None where it is not."""
