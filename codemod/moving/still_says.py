@@ -91,8 +91,16 @@ def other_regions(pair: RunPair, regimes: Collection[str]) -> Iterator[Place]:
         if item.role == "compute" and item.regime not in ("", *regimes) and not purpose_of(item.path).is_left_alone:
             under = f", {item.condition}" if item.condition else ""
             yield Place(item.path, item.span, f"still says {item.regime}: {item.said}{under}")
-        elif FP32 in regimes and item.role == "flag" and item.value == "true" and is_switch(item.key):
-            yield Place(item.path, item.span, f"still switches mixed precision on: {item.key}")
+        elif FP32 in regimes and _is_switched_on(item):
+            yield _switching(item)
+
+
+def _is_switched_on(item: Declaration) -> bool:
+    return item.role == "flag" and item.value == "true" and is_switch(item.key)
+
+
+def _switching(item: Declaration) -> Place:
+    return Place(item.path, item.span, f"still switches mixed precision on: {item.key}")
 
 
 def loose_entries(pair: RunPair, target: Target, *, in_code: bool = False) -> tuple[Place, ...]:
@@ -108,7 +116,8 @@ def loose_entries(pair: RunPair, target: Target, *, in_code: bool = False) -> tu
     weights = [item for item in items if in_code and item.framework == TORCH and item.role == "weights"]
     held = {item.value for item in weights}
     told = (item for item in told if not item.path.endswith(CODE) or item in weights or item.key in held)
-    return tuple(_told(item) for item in dict.fromkeys((*flags, *told)) if item.framework != MODEL)
+    switches = (_switching(item) for item in items if target.regime == FP32 and _is_switched_on(item))
+    return (*(_told(item) for item in dict.fromkeys((*flags, *told)) if item.framework != MODEL), *switches)
 
 
 def of_no_run(row: RunMove, pair: RunPair, target: Target) -> RunMove:
