@@ -1209,3 +1209,17 @@ MAKEFILE = "PREC = fp16\n\nfit:\n\tpython train.py --precision $(PREC)\n"
 def test_a_default_does_not_count_over_what_a_line_may_give(path: str, text: str, regime: str, tmp_path: Path) -> None:
     files = {"train.py": GIVEN_WORD.replace("DEFAULT", "fp32"), path: text}
     assert {run.regime for run in read(tmp_path, files).runs} == {regime}
+
+
+def test_an_option_that_is_off_leaves_a_program_without_training_in_float32(tmp_path: Path) -> None:
+    code = (
+        OPTION.replace("Loop(parser.parse_args()).run()", "options = parser.parse_args()")
+        + """
+import torch
+
+with torch.no_grad(), torch.autocast("cuda", enabled=options.amp):
+    torch.nn.Linear(8, 3).cuda()(torch.randn(4, 8).cuda())
+"""
+    )
+    (run,) = read(tmp_path, {"infer.py": code}).runs
+    assert (run.shown, run.trains) == ("fp32; fp16-mixed with amp", False)

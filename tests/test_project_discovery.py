@@ -163,7 +163,14 @@ def test_default_and_own_excludes(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_code_may_be_called_build(tmp_path: Path) -> None:
-    tree(tmp_path, "src/build/model.py", "src/build/parts/head.py", "build/lib/a.py", "dist/a.tar.gz", "site-packages/a.py")
+    tree(
+        tmp_path,
+        "src/build/model.py",
+        "src/build/parts/head.py",
+        "build/lib/a.py",
+        "dist/a.tar.gz",
+        "site-packages/a.py",
+    )
     assert paths(tmp_path) == ["src/build/model.py", "src/build/parts/head.py"]
     (tmp_path / ".gitignore").write_text("build/\n")
     assert paths(tmp_path) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...model import Finding
+from ...model import Finding, Place
 from ...outcome import Declaration, RunEntry, RunReport
 from ...purpose.files import purpose_of
 from ...purpose.training import only_infers, only_launches_inference, training_modules
@@ -312,11 +312,9 @@ def _status(
     said: Mapping[tuple[str, int], Sequence[Finding]],
 ) -> tuple[str, str]:
     place = setting.place
-    contradicting = [
-        finding for finding in said.get((place.path, place.span.row), ()) if finding.code not in ("PF503", "PF001")
-    ]
-    if contradicting:
-        return "contradicts", ", ".join(sorted({finding.code for finding in contradicting}))
+    codes = {finding.code for finding in said.get((place.path, place.span.row), ())} - {"PF503", "PF001"}
+    if codes:
+        return "contradicts", ", ".join(sorted(codes))
     leads = bool(setting.key.means)
     if leads and member in weaker:
         other = weaker[member].scope
@@ -342,9 +340,11 @@ def _of_code(
         by_path.setdefault(item.path, []).append(item)
     reports = []
     for path, listed in sorted(by_path.items()):
-        entries = [_code_entry(item, said) for item in listed]
+        entries = tuple(_code_entry(item, said) for item in listed)
         regime = UNKNOWN if reads_python_file(project, (path,)) else regime_of_code(listed)
-        effective = (("compute", WORDS_OF_FAMILY[FAMILIES[regime]]),) if regime in FAMILIES else ()
+        default, other = otherwise(Run(path, Place(path, listed[0].span, path), (), None, (path,)), listed, regime)
+        family = FAMILIES.get(default or regime)
+        effective = (("compute", WORDS_OF_FAMILY[family]),) if family is not None else ()
         trains = _trains(project, path, (path,) if path.endswith((".py", ".ipynb")) else (), entries)
-        reports.append(RunReport(path, path, listed[0].span.row, regime, effective, tuple(entries), trains=trains))
+        reports.append(RunReport(path, path, listed[0].span.row, regime, effective, entries, other, default, trains))
     return reports
