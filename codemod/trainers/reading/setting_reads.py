@@ -19,7 +19,7 @@ from ...purpose.imports import connected_modules
 from ...python.bindings import only_value
 from ...python.names import FunctionNode, ModuleNames, string_of
 from ...python.scopes import positional
-from ...python.settings_objects import may_hold_settings
+from ...python.settings_objects import is_called_as_settings, may_hold_settings
 from ...source.documents import Document, FileKind
 from ...source.project import Project
 from ...torch.dtypes import Constant
@@ -102,8 +102,11 @@ def _step(module: ModuleNames, node: ast.expr) -> tuple[str, ast.expr] | None:
 
 
 def _section(module: ModuleNames, node: ast.expr) -> tuple[str, ast.expr] | None:
-    """The key of the section that a name stands for, and what it is a section of."""
+    """The key of the section that a name stands for, and what it is a section of; ``self.args`` is a whole."""
     value = only_value(module, node) if isinstance(node, ast.Name) else None
+    if isinstance(value, ast.Attribute):
+        is_part = is_called_as_settings(value.value) and not is_called_as_settings(ast.Name(value.attr))
+        return _step(module, value) if is_part else None
     return _step(module, value) if isinstance(value, ast.Subscript | ast.Call) else None
 
 
