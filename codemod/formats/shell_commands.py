@@ -5,23 +5,23 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from .lines import line_start
 from .shell_found import Found, Where
 from .shell_functions import ShellFunctions
-from .shell_launchers import SILENT, WordRoles, find_roles, is_argument_list, is_launcher
+from .shell_launchers import FLAG, OVERRIDE, SILENT, WordRoles, find_roles, is_launcher, is_value
 from .shell_statements import Command, leaves_hole, split, without_reserved, written_to
 from .shell_variables import PLAIN, REFERENCE, Variables, VariableUse
 from .shell_words import ASSIGNMENT, Tokenizer, Unclosed, Word, without_marks
 from .text import CommandLine, Heredoc
 
-_FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
-_OVERRIDE = re.compile(r"(?:\+\+?|~)?([A-Za-z_][\w./@:-]*)\+?=")
 _NAMED_REFERENCE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _HOLDS_COMMAND = re.compile(r"cmd|command|launch|run|exec|script", re.IGNORECASE)
 _HOLDS_FLAGS = re.compile(r"arg|opt|flag|param|override", re.IGNORECASE)
+_SUBSTITUTION = re.compile(r"\$\((?!\()[^()]*\.py\b[^()]*\)")
 _DECLARERS = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _MAX_PIPES = 6
 """How far down a pipeline the file that a here-document ends in is looked for."""
@@ -163,6 +163,9 @@ class CommandReader:
             start, end = start + 1, end - 1
         elif raw.startswith("$'"):
             return
+        if _SUBSTITUTION.fullmatch(self.text, start, end):  # LOG=$(python train.py --bf16)
+            with suppress(Unclosed):
+                self.read(start + 2, end - 1)
         commands = self._string(start, end, Where(name, quote or place.quote, place.depth + 1), named=name)
         words = commands[0].words if len(commands) == 1 else []
         self._remember(name, start, end, words, plus=plus, sometimes=sometimes)
@@ -185,7 +188,7 @@ class CommandReader:
             runs = leading < len(words) and is_launcher(words[leading].value)
             if runs:
                 words = words[leading:]
-            is_list = bool(words) and (_FLAG.match(words[0].value) or words[0].value.startswith("$"))
+            is_list = bool(words) and (FLAG.match(words[0].value) or words[0].value.startswith("$"))
             runs = runs or (not is_list and bool(_HOLDS_COMMAND.search(named)) and leading == 0)
             if runs or is_list or _HOLDS_FLAGS.search(named):
                 self._words(words, place, is_command=runs)
@@ -194,7 +197,7 @@ class CommandReader:
     def _words(self, words: list[Word], place: Where, *, is_command: bool) -> None:
         """Flags and overrides among the words of one command."""
         roles = self._numbered(words, self._roles(words, is_command=is_command), place)
-        index = 1 if is_command and words and not _FLAG.match(words[0].value) else 0
+        index = 1 if is_command and words and not FLAG.match(words[0].value) else 0
         while index < len(words):
             index += 1 + self._word(words, index, roles, place)
         for index, word in enumerate(words):
@@ -242,7 +245,7 @@ class CommandReader:
         word = words[index]
         command, owner = roles.of(index)
         start, end, quote = self._unquoted(word, place)
-        flag = _FLAG.match(self.text, start, end)
+        flag = FLAG.match(self.text, start, end)
         spaced = quote != place.quote and re.search(r"\s", self.text[start:end])
         # "--a=x y" is one flag with a blank in its value, "--a=x --b" are two flags in one string.
         if spaced and (flag is None or re.search(r"\s--?[A-Za-z]", self.text[start:end])):
@@ -252,7 +255,7 @@ class CommandReader:
         found = replace(found, call=roles.number)
         if flag is not None and (flag.end() == end or self.text[flag.end()] == "="):
             return self._flag(replace(found, name=flag[0], key_end=flag.end()), words, index, roles, place)
-        override = _OVERRIDE.match(self.text, start, end)
+        override = OVERRIDE.match(self.text, start, end)
         if override is not None and index != roles.script:
             name_end = override.end(1)
             start, end = without_marks(self.text, override.end(), end)
@@ -267,14 +270,18 @@ class CommandReader:
             self._flag_string(found.name, found.key_end + 1, inner_end, Where(place.inside, found.quote, place.depth))
             return 0
         value = words[index + 1] if index + 1 < len(words) and index + 1 != roles.script else None
-        if value is None or not self._is_value(value):
+        if value is None or not is_value(self.text[value.start : value.end]):
             self.found.append(replace(found, start=found.key_end))
             return 0
         behind = words[index + 2] if index + 2 < len(words) and index + 2 != roles.script else None
         start, end = without_marks(self.text, value.start, value.end)
         if place.quote == "json":
             start, end = start + 1, end - 1
-        followed = behind is not None and self._is_value(behind) and not behind.value.startswith(("$", "`"))
+        followed = (
+            behind is not None
+            and is_value(self.text[behind.start : behind.end])
+            and not behind.value.startswith(("$", "`"))
+        )
         valued = replace(found, start=start, end=end, item_end=value.end, quote=place.quote)
         self.found.append(replace(valued, separate=True, followed=followed))
         self._flag_string(found.name, start, end, place)
@@ -294,13 +301,6 @@ class CommandReader:
         before = words[index - 1].value if index else ""
         named = "command" if is_flags or before in {"-c", "eval", "-lc"} else ""
         self._string(word.start + width, word.end - width, Where(place.inside, quote, place.depth + 1), named=named)
-
-    def _is_value(self, word: Word) -> bool:
-        raw = self.text[word.start : word.end].lstrip("\"'")
-        if _FLAG.match(raw) or is_argument_list(self.text[word.start : word.end]):
-            return False
-        override = _OVERRIDE.match(raw)
-        return override is None or (raw[0] not in "+~" and "." not in override[1])
 
     def _unquoted(self, word: Word, place: Where) -> tuple[int, int, str]:
         """The word without quotes around the whole of it, and the quote that is then open."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 from .shell_words import ASSIGNMENT
 
+FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
+OVERRIDE = re.compile(r"(?:\+\+?|~)?([A-Za-z_][\w./@:-]*)\+?=")
 _LAUNCHER = re.compile(
     r"(?:i?python|pypy)[\d.]*|torchrun|torch_run|accelerate(?:-launch)?|deepspeed|srun|mpirun|mpiexec(?:\.hydra)?|orterun"
     r"|horovodrun|ray|fabric|lightning|colossalai|composer|(?:ba|z|da|k)?sh|sbatch|[qb]sub|uvx?|poetry|pipenv|conda"
@@ -83,6 +85,15 @@ def starts_programs(word: str) -> bool:
 def is_argument_list(raw: str) -> bool:
     """Whether ``raw`` expands to further arguments (``"${ARGS[@]}"``, ``$EXTRA_FLAGS``, ``$@``), not to a value."""
     return _ARGUMENT_LIST.match(raw) is not None
+
+
+def is_value(raw: str) -> bool:
+    """Whether a word can be the value of the flag before it: no flag, no arguments of others, no override."""
+    bare = raw.lstrip("\"'")
+    if FLAG.match(bare) or is_argument_list(raw):
+        return False
+    override = OVERRIDE.match(bare)
+    return override is None or (bare[0] not in "+~" and "." not in override[1])
 
 
 def find_roles(words: list[str], *, is_command: bool) -> WordRoles:
