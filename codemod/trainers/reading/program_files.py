@@ -11,7 +11,7 @@ from itertools import pairwise
 from ...formats.shell_launchers import FILE_OF_LAUNCHER
 from ...formats.text import CommandLine
 from ...purpose.files import CONFIG_ENDINGS
-from ...python.names import ModuleNames
+from ...python.names import ModuleNames, last_name, string_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import ConfigFile, config_files
@@ -22,6 +22,8 @@ VARIABLE = re.compile(r"\$(?:\{[^}]*\}|\w+)|\*+")
 """A variable of a shell in a word, or what stands for any name: ``conf/*.yaml``."""
 MAX_NAME = 300
 """Characters of a string that can name a file."""
+MAX_FOLDERS = 8
+"""Folders that a name is joined to; a longer path is none that code writes down."""
 FOLDER = re.compile(r"\$(?:\w+|\{\w+(?::?-.*)?\}|\(.*\))/")
 """A folder of a checkout that the shell knows: ``${ROOT}/``, ``$(dirname "$0")/``."""
 
@@ -82,14 +84,39 @@ def file_named(project: Project, near: str, word: str) -> str | None:
 
 
 def file_in_code(project: Project, module: ModuleNames, node: ast.expr) -> str | None:
-    """The configuration file that a string names; of ``f"conf/{name}.json"`` the only one that it can name."""
+    """The configuration file that a string names; of ``f"conf/{name}.json"`` the only one that it can name.
+
+    Also with the folders that it is joined to: ``ROOT / "conf" / "small.yaml"``.
+    """
     if isinstance(node, ast.Constant):
         word = node.value if isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS) else ""
-        return file_named(project, module.path, word) if word and len(word) < MAX_NAME else None
-    parts = node.values if isinstance(node, ast.JoinedStr) else ()
-    words = [item.value if isinstance(item, ast.Constant) else "$_" for item in parts]
-    found = files_matching(project, module.path, "".join(map(str, words))) if "$_" in words else ()
+        if not word or len(word) >= MAX_NAME:
+            return None
+        word = "/".join([*_folders_before(module, node), word])
+        if "$_" not in word:
+            return file_named(project, module.path, word)
+    else:
+        parts = node.values if isinstance(node, ast.JoinedStr) else ()
+        word = "".join(str(item.value) if isinstance(item, ast.Constant) else "$_" for item in parts)
+    found = files_matching(project, module.path, word) if "$_" in word else ()
     return found[0] if len(found) == 1 else None
+
+
+def _folders_before(module: ModuleNames, node: ast.Constant) -> list[str]:
+    """The folders that a file's name is joined to; a variable is ``$_``, but where all begins it may be any folder."""
+    parent = module.parents[node]
+    joined: list[ast.expr] = []
+    if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div) and parent.right is node:
+        left: ast.expr = parent.left
+        while isinstance(left, ast.BinOp) and isinstance(left.op, ast.Div) and len(joined) < MAX_FOLDERS:
+            joined.insert(0, left.right)
+            left = left.left
+        is_path = isinstance(left, ast.Call) and last_name(left.func) == "Path" and len(left.args) == 1
+        joined.insert(0, left.args[0] if is_path and isinstance(left, ast.Call) else left)
+    elif isinstance(parent, ast.Call) and last_name(parent.func) == "join" and parent.args[-1:] == [node]:
+        joined = parent.args[:-1]
+    words = [text if (text := string_of(item)) is not None else "$_" for item in joined]
+    return words[1:] if words[:1] == ["$_"] else words
 
 
 def files_named(project: Project, near: str, word: str) -> tuple[str, ...]:
