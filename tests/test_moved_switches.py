@@ -331,3 +331,36 @@ def test_what_a_configuration_passes_to_a_class_below_decides(tmp_path: Path) ->
     files = {"base.py": BASE, "train.py": program, "conf.yaml": conf.format("true"), **REQUIRED}
     report, _ = moved(tmp_path, all_rules(), files, "fp32")
     assert "conf.yaml" in paths_changed(report)
+
+
+CHOSEN = """
+import argparse
+
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--p", default="fp16")
+args = parser.parse_args()
+if args.p == "fp16":
+    {store} = torch.float16
+else:
+    {store} = torch.bfloat16
+model = torch.nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for _ in range(10):
+    with torch.autocast("cuda", dtype={store}):
+        loss = model(torch.randn(4, 8, device="cuda")).square().mean()
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+@pytest.mark.parametrize("store", ["args.chosen", 'args.__dict__["chosen"]'])
+def test_a_region_that_is_not_followed_is_named_and_not_the_scaler_beside_it(store: str, tmp_path: Path) -> None:
+    report, runs = moved(tmp_path, all_rules(), {"train.py": CHOSEN.format(store=store), **REQUIRED}, "bf16-mixed")
+    told = [(place.span.row, place.message) for each in runs.values() for place in each.why]
+    assert (report.changes, [row for row, _ in told]) == ((), [16])
+    assert "cannot be followed" in told[0][1]

@@ -188,8 +188,10 @@ def _stated(each: Verdict, target: Target) -> list[Place]:
         named = (item for item in told if named_by(item) in others)
         shown = DOCUMENTED if all(item.role in (DOCUMENTED, "cast") for item in told) else ""
         found = [item for item in named if item.role in (*SET, shown) or (item.role in DEFAULTS and not item.feeds)]
-        found += [item for item in told if FP16 in others and _scales(item)]
-        found = found or [item for item in told if others and each.pair.is_run and _is_not_followed(item)]
+        scalers = [item for item in told if FP16 in others and _scales(item)]
+        unknown = [item for item in told if others and _is_not_followed(item)]
+        found += scalers if not unknown else ()  # what they scale is one of those
+        found = found or (unknown if each.pair.is_run or scalers else [])
     alike = {(item.key, item.value) if BY_MACHINE in item.value else item: item for item in reversed(found)}
     kept = (item for item in found if item in alike.values())  # each test of the machine once
     return [Place(item.path, item.span, f"{item.said}: {_reason(item)}") for item in kept]

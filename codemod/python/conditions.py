@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, TORCH_DTYPES, Constant, Dtype, TextCondition, as_dtype
 from .bindings import values_at
-from .names import ModuleNames, Scope, attribute_chain
+from .names import FunctionNode, ModuleNames, Scope, attribute_chain
 from .paths import guards
 
 MAX_DEPTH = 10
@@ -31,7 +31,39 @@ class Conditions:
     def path_given(self, node: ast.AST) -> tuple[TextCondition, ...]:
         """What must hold for ``node`` to be reached inside its function, what stands nearest first."""
         around = reversed(guards(self.module, node))
-        return tuple(item for guard in around for item in self.given(guard.test, guard.holds))
+        told = (item for guard in around for item in self.given(guard.test, guard.holds))
+        return (*told, *(item for case in self._cases_around(node) for item in self._matched(case)))
+
+    def _cases_around(self, node: ast.AST) -> Iterator[ast.match_case]:
+        """The cases of ``match`` statements that hold ``node`` in their bodies, innermost first."""
+        child = node
+        for parent in self.module.ancestors(node) if self.module.of_type(ast.Match) else ():
+            if isinstance(parent, ast.match_case) and child in parent.body:
+                yield parent
+            if isinstance(parent, FunctionNode | ast.ClassDef):
+                return
+            child = parent
+
+    def _matched(self, case: ast.match_case) -> Iterator[TextCondition]:
+        """What a case says of the subject: one of its values, and none of those of the cases above it."""
+        match = self.module.parents[case]
+        assert isinstance(match, ast.Match)
+        subject, text, scope = match.subject, ast.unparse(match.subject), self.module.scope_of(match)
+        above = match.cases[: match.cases.index(case)]
+        tests = [(item, False) for item in above if item.guard is None]
+        for item, equal in [(case, True), *tests]:
+            values = self._values_matched(item.pattern)
+            if values:
+                yield TextCondition(text, values, equal, subject, scope)
+        yield from self.given(case.guard, True) if case.guard is not None else ()
+
+    def _values_matched(self, pattern: ast.pattern) -> tuple[Constant, ...]:
+        """The values that a pattern is made of; empty where it takes others, too."""
+        parts = pattern.patterns if isinstance(pattern, ast.MatchOr) else [pattern]
+        if isinstance(pattern, ast.MatchSingleton):
+            return (pattern.value,)
+        each = [self.operand_values(item.value) if isinstance(item, ast.MatchValue) else () for item in parts]
+        return tuple(value for values in each for value in values) if all(each) else ()
 
     def given(self, test: ast.expr, holds: bool) -> tuple[TextCondition, ...]:
         """What a test says about its operands when its outcome is ``holds``; empty where it says nothing certain."""

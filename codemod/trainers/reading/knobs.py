@@ -13,17 +13,20 @@ from functools import partial
 from typing import TypeAlias
 
 from ...model import Edit, EditRefused, ReplaceText
+from ...python.conditions import excludes
 from ...python.names import ModuleNames, last_name, modules_with, string_of
 from ...python.paths import name_parts
 from ...python.precision_words import CHOOSING
 from ...python.trace import Domain, Trace, trace
 from ...source.project import Project
+from ...torch.device_tests import asks_for_device
 from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Scenario, TextCondition, as_dtype
 from ...torch.machine_tests import tells_of_bf16
 from .links import sources
 from .picked_words import FULL, TWINS, is_full, module_of, spelling
 from .source import ValueSource
 
+SETTING_NODES = (ast.Name, ast.Attribute, ast.Subscript)
 SPEAKING = frozenset({*CHOOSING, "amp", "mixed", "autocast"})
 
 
@@ -82,9 +85,12 @@ def knobs_of(
 ) -> tuple[Knob, ...]:
     """The settings that decide between the values of ``scenarios``; ``dtype_node`` may name an attribute of torch."""
     found: dict[str, _Growing] = {}
-    for scenario in sorted(scenarios, key=_is_fallback):
+    known = sorted(scenarios, key=_is_fallback)
+    for scenario in known:
         for given in scenario.given:
             _note(project, module, found, given, scenario)
+    for growing in found.values():
+        growing.shared.update(value for item in known for value in _left_to_others(project, growing, item, known))
     for holder, key in trace(project, module, dtype_node, TORCH_KEYS) if dtype_node is not None else ():
         names: dict[Constant, Dtype] = {dtype.name: dtype for dtype in (BF16, FP16, FP32)}
         found[ast.unparse(key)] = _Growing(holder, key, names)
@@ -196,7 +202,7 @@ def _note(
     project: Project, module: ModuleNames, found: dict[str, _Growing], given: TextCondition, scenario: Scenario
 ) -> None:
     dtype = scenario.value
-    if not isinstance(given.node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
+    if not isinstance(given.node, (*SETTING_NODES, ast.Call)):
         return
     owner = module_of(project, module, given.scope)
     if owner is None:
@@ -224,6 +230,23 @@ def _values(given: TextCondition, scenario: Scenario) -> Iterator[Constant]:
             yield value if given.equal else not value
         elif isinstance(value, str) and given.equal:
             yield from [value] if all((value in item.values) is item.equal for item in beside) else []
+
+
+def _left_to_others(
+    project: Project, growing: _Growing, picked: Scenario, scenarios: Sequence[Scenario]
+) -> Iterator[Constant]:
+    """Values that pick a dtype only together with another setting, where no branch says what they pick without it:
+    ``elif x == "bf16" and fast:``."""
+    text = ast.unparse(growing.node)
+    beside = [item for item in picked.given if item.text != text and isinstance(item.node, SETTING_NODES)]
+    if not beside or all(asks_for_device(project, growing.module, item.node) for item in beside):
+        return
+    for value in (value for item in picked.given if item.text == text for value in _values(item, picked)):
+        for other in scenarios if isinstance(picked.value, Dtype) else ():
+            is_named = any(item.text == text and (value in item.values) is not item.equal for item in other.given)
+            is_other = isinstance(other.value, Dtype) and other.value != picked.value
+            if is_other and not is_named and not any(excludes(item, other.given) for item in beside):
+                yield value
 
 
 KnobKey: TypeAlias = tuple[ModuleNames, ast.expr]
@@ -258,6 +281,15 @@ def beside_rivals(found: Iterable[ValueSource], rivals: Sequence[tuple[ValueSour
             yield replace(source, span=beside[0].span, respelling=partial(_exchanged, beside[0], source.flag))
         else:
             yield replace(source, respelling=_refused)
+
+
+def rival_on(project: Project, knobs: Iterable[Knob], source: ValueSource) -> tuple[ValueSource, Dtype] | None:
+    """What picks 16 bits on a line that leaves a switch out: its ``--fp16`` gives way to ``--bf16``."""
+    if source.value is not False or source.kind != "flag":
+        return None
+    beside = ((knob, other) for knob in knobs for other in knob.sources(project) if other.value is True)
+    told = ((other, knob.meaning(True)) for knob, other in beside if line_of(other) == line_of(source))
+    return next(((other, dtype) for other, dtype in told if dtype in (BF16, FP16) and dtype is not None), None)
 
 
 def line_of(source: ValueSource) -> tuple[str, int]:

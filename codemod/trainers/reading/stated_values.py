@@ -85,7 +85,8 @@ def _assigned_value(module: ModuleNames, target: ast.expr, name: str, node: ast.
     if _passes_switch(module, name, node):
         return None
     switch = is_switch(name) and (not is_variable or _is_top(module, target))
-    if not speaks(name) and not (is_variable and writes_dtype(module, node)):
+    is_table = not is_variable and is_precision_word(name)  # ``DTYPES["half"] = torch.float16``
+    if not speaks(name) and (is_table or not writes_dtype(module, node)):
         return None
     if says_half(module, node, switch=switch):
         return stated_by(module, node, switch=switch)

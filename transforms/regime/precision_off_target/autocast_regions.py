@@ -13,7 +13,7 @@ from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios
 from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, Dtype
-from ....codemod.trainers.reading.knobs import Knob
+from ....codemod.trainers.reading.knobs import Knob, rival_on
 from ....codemod.trainers.reading.links import sources, unfollowed_argument
 from ....codemod.trainers.reading.region_switches import is_fixed_off
 from ....codemod.trainers.reading.source import ValueSource
@@ -132,7 +132,9 @@ def _settings(
     is_on = any(knob.meaning(source.value) in HALVES for knob, source in given)
     yield from (left_open(knob, source, wanted) for knob, source in given if source.is_left_open)
     for knob, source in given:
-        is_off = wanted in HALVES and knob.meaning(source.value) == FP32
+        is_off = (
+            wanted in HALVES and knob.meaning(source.value) == FP32 and rival_on(project, region.knobs, source) is None
+        )
         for move in _knob_moves(project, region, knob, source, wanted, kernel) if not (is_off and is_on) else ():
             yield as_far_as_it_counts(replace(move, unproved=OFF_TODAY) if is_off else move, source, found)
 
@@ -140,16 +142,17 @@ def _settings(
 def _knob_moves(
     project: Project, region: TrainingRegion, knob: Knob, source: ValueSource, wanted: Dtype, kernel: Place | None
 ) -> Iterator[Move]:
-    meant = knob.meaning(source.value)
+    on = rival_on(project, region.knobs, source)
+    shown, meant = on or (source, knob.meaning(source.value))
     is_open = source.value in knob.undecided
     if (meant is None and not is_open) or meant == wanted:
         return
     if isinstance(source.value, bool) and source.kind in DEFAULTS:
         return
     value = knob.literal(wanted, source.value)
-    says = source.text or f"{source.value}"
     picked = meant.name if meant is not None else "a dtype that something else decides"
-    message = f"{source.key} is {says}: the training step computes in {picked}; the target is {project.target}"
+    message = f"{shown.key} is {shown.text or shown.value}: the training step computes in {picked}"
+    message += f"; the target is {project.target}"
     message += only_with(switches_of(project, region.autocast)) if wanted != FP32 else ""
     evidence = (_place(region, f"{knob.text} picks the dtype of this region"),)
     if kernel is not None:
@@ -163,7 +166,8 @@ def _knob_moves(
         yield Move(source.path, source.span, message, evidence=evidence)
         return
     effect = f"{value!r} is what the project's own code uses for {wanted.name}; {EFFECTS[project.target or '']}"
-    unproved = "something else decides as well today" if meant is None else OTHER_USES if twin is not None else ""
+    is_exchanged = twin is not None or on is not None
+    unproved = "something else decides as well today" if meant is None else OTHER_USES if is_exchanged else ""
     unproved = unproved or read_elsewhere(project, source)
     yield Move(source.path, source.span, message, effect, (edit,), evidence, unproved)
 
