@@ -40,7 +40,12 @@ def run_check(request: CheckRequest) -> int:
     check_distinct([request.output, request.write_baseline, *(file for _, file in reports)])
     opened = open_request(request)
     with progress(len(opened.project.paths)) as step:
-        report = engine.check(opened.project, opened.rules, opened.target, options_of(opened, False, None, step))
+        allowed = options_of(opened, False, None, step)
+        report = engine.check(opened.project, opened.rules, opened.target, allowed)
+        if opened.project.target is not None:
+            from ..moving.shown_by_check import as_moved
+
+            report = as_moved(opened.project, report, opened.rules, opened.target, allowed, opened.known)
     report = opened.completed(report)
     tell_of_sight(opened.project, quiet=request.quiet, verbose=request.verbose)
     if request.write_baseline is None and not request.add_ignore:
