@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from ...formats.editor_commands import editor_commands
 from ...formats.opening import ReadOnly, kind_of, open_config, open_within
 from ...formats.text import ConfigText, ConfigUnreadable, Heredoc, TextEntry
 from ...formats.yaml_commands import commands_in
@@ -36,6 +37,8 @@ MAX_KEYS = 1_000
 """Keys at the top of a configuration."""
 LIST = "list"
 """Words of one command, as Docker and Python list them."""
+LAUNCHES = ('"args"',)
+"""What stands in a JSON file from which an editor starts programs."""
 EXPANDED = ("shell", "env", "makefile", "dockerfile", "notebook", LIST)
 _SHELLS = frozenset({"sbatch", "bash", "sh", "zsh"})
 """What runs a here-document as a script of its own."""
@@ -60,7 +63,7 @@ class ConfigFile:
     def opened_again(self, text: str) -> ConfigText:
         """This configuration in a changed text of its document. Raises ConfigUnreadable when it is none any more."""
         if self.kind == LIST:
-            return _list_again(text, self.number or 0)
+            return _list_again(text, self.number or 0, self.document)
         if self.number is not None:
             return _command_again(text, self.number)
         if self.within is None:
@@ -112,6 +115,8 @@ def config_files(
             yield from (item for item in opened(project, document) if isinstance(item.text, ReadOnly))
     for document in project.documents(FileKind.NOTEBOOK, words):
         yield from _notebook_lines(document)
+    for document in project.documents(FileKind.JSON, LAUNCHES) if FileKind.SHELL in kinds else ():
+        yield from (item for item in opened(project, document) if item.kind == LIST and FileKind.JSON not in kinds)
     for document in project.python_documents(words, MODULES) if FileKind.SHELL in kinds else ():
         yield from document.fact(_listed)
 
@@ -137,7 +142,18 @@ def _open(document: Document) -> tuple[ConfigFile, ...] | str:
         return f"not read: {error}"
     inner = [found for doc in text.heredocs for found in _heredoc(document, doc)]
     commands = _commands_in_yaml(document, text) if kind == "yaml" else ()
-    return (ConfigFile(document, text, document.path, kind), *inner, *commands)
+    launches = _launches(document, text) if kind == "json" and LAUNCHES[0] in document.text else ()
+    return (ConfigFile(document, text, document.path, kind), *inner, *commands, *launches)
+
+
+def _launches(document: Document, config: ConfigText) -> Iterator[ConfigFile]:
+    """The programs that an editor starts from a JSON file."""
+    for number, command in enumerate(editor_commands(document.text, config)):
+        try:
+            text = open_within(command.text, command.start, command.end, LIST)
+        except ConfigUnreadable:
+            continue
+        yield ConfigFile(document, text, document.path, LIST, (command.start, command.end, True), number)
 
 
 def _commands_in_yaml(document: Document, config: ConfigText) -> Iterator[ConfigFile]:
@@ -167,8 +183,10 @@ def _listed(document: Document) -> tuple[ConfigFile, ...]:
     )
 
 
-def _list_again(text: str, number: int) -> ConfigText:
-    command = next(islice(commands_again(text), number, None), None)
+def _list_again(text: str, number: int, document: Document) -> ConfigText:
+    is_code = document.kind is not FileKind.JSON
+    again = commands_again(text) if is_code else editor_commands(text, open_config(text, "json"))
+    command = next(islice(again, number, None), None)
     if command is None:
         raise ConfigUnreadable(1, "the command is not there any more")
     return open_within(command.text, command.start, command.end, LIST)
