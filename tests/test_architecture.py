@@ -310,6 +310,7 @@ READING_SAFE = (
     "codemod/model.py",
     "codemod/proof/",
     "codemod/engine.py",
+    "codemod/moving/shown_by_check.py",
     "codemod/report/",
     "codemod/screening/screen.py",
     "codemod/trainers/writing/contradictions.py",
