@@ -35,7 +35,7 @@ from .made_alike import made_alike
 from .new_values import misses
 from .pairs import RunPair, at_default, pairs_of
 from .scaler_reads import old_switches, scaler_reads
-from .scheduled import told_to_scheduler
+from .scheduled import told_to_scheduler, told_to_script
 from .still_says import shown_to_users
 from .unaccounted import unaccounted
 
@@ -188,6 +188,7 @@ def _not_followed(project: Project, after: Project, pair: RunPair, target: Targe
     """What a run is not known to be at the target with: what nothing accounts for, and what its users type."""
     found = list(unaccounted(after, pair, target, *modules_and_built(project, pair.before)))
     found += told_to_scheduler(after, pair.before.path, compute_dtype(target.regime))
+    found += told_to_script(after, pair.before.path, compute_dtype(target.regime))
     run = run_of(after, pair.after or pair.before)
     found += shown_to_users(pair, target) if run is not None and run.command is None else ()
     found += _not_come_to(project, pair)
