@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ...outcome import Declaration
-from ...python.names import ModuleNames, modules_with
+from ...python.names import ModuleNames, last_name, modules_with
 from ...source.project import Project
 from ...torch.autocast import Autocast
 from ...torch.dtypes import FP16
@@ -65,6 +65,11 @@ def stated_hooks(module: ModuleNames) -> Iterator[Declaration]:
                 framework = "mmcv" if role == "compute" else "torch"
                 place = (module.document.path, module.document.span(call), framework, name)
                 yield Declaration(*place, role, FP16.name, condition=test)
+    for owner in module.of_type(ast.ClassDef):
+        for base in owner.bases:  # a hook of the project's own, which its configurations name
+            if last_name(base) in HOOKS and (module.qualified(base) or "").startswith(OPENMMLAB):
+                place = (module.document.path, module.document.span(base), "mmcv", owner.name)
+                yield Declaration(*place, "compute", FP16.name)
 
 
 def followed_levels(project: Project) -> Iterator[Declaration]:
