@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from precfix.codemod.engine import Options
+from precfix.codemod.moving.carrying import move
+from precfix.codemod.outcome import Target
 
-from .project_tree import write_tree
+from .fixture_cases import all_rules
+from .project_tree import open_tree, write_tree
 from .test_cli import precfix
 
 TARGET = '[tool.precfix]\ntarget = "bf16-mixed"\n'
@@ -40,3 +44,10 @@ def test_check_calls_safe_what_a_move_applies(
     moved = precfix(capfd, monkeypatch, "migrate", "--dry-run", tmp_path).out
     assert f"fix [{shown}] move" in checked
     assert ("+p.add_argument" in moved) is (shown == "safe")
+
+
+def test_a_move_says_which_run_it_judges(tmp_path: Path) -> None:
+    steps: list[str] = []
+    project = open_tree(tmp_path, {"train.py": TRAIN.format(more="")}).with_target("bf16-mixed")
+    move(project, all_rules(), Target("bf16-mixed", "a test"), Options(progress=steps.append), all_rules())
+    assert any(step.startswith("after the move: train.py") for step in steps)

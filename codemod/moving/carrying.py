@@ -17,7 +17,7 @@ from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype
 from .pairs import only_own
 from .rows import is_listed, row_of, with_still
 from .still_says import of_no_run
-from .verifying import MOVE, Verdict, changed, verdicts
+from .verifying import MOVE, Verdict, changed, tell, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
 
@@ -66,6 +66,7 @@ def move(
         after = changed(project, report)
         judged = verdicts(project, after, report, known, options)
         doubts = {**_doubts(judged), **doubts}
+    tell(options, "what is left")
     rows = [(each, with_still(project, after, each, row_of(each, target, back, options), target)) for each in judged]
     applied = tuple((finding, _doubted(fix, doubts)) for finding, fix in report.applied)
     found, left = (tuple(_with_doubts(each, doubts) for each in some) for some in (report.findings, report.remaining))

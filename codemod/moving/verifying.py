@@ -85,6 +85,7 @@ def verdicts(
     project: Project, after: Project, report: Report, rules: Sequence[Rule], options: Options
 ) -> list[Verdict]:
     """Every run of ``project``, judged by ``after``, the texts that ``report`` would write."""
+    tell(options, "what the changes bring")
     new = Counter(_likeness(item) for item in _contradictions(after, report.remaining, report, rules))
     new -= Counter(_likeness(item) for item in _contradictions(project, report.findings, report, rules))
     raised = [item for item in _contradictions(after, report.remaining, report, rules) if new[_likeness(item)] > 0]
@@ -95,9 +96,21 @@ def verdicts(
     runs = pairs_of(stated, weighed_ledger(after) if after is not project else stated)
     alike = dict(made_alike(project, after, runs)) if after is not project else {}
     runs = [at_default(after, pair) for pair in runs] if after is not project else runs
-    judged = [_judged(project, after, pair, report, raised, options) for pair in runs]
+    judged = [_judged(project, after, pair, report, raised, options) for pair in _told(runs, options)]
     doubled = (_doubted(each, alike.get(each.pair.before), options) for each in judged)
     return [*_with_handed_on(project, [*doubled], options)]
+
+
+def tell(options: Options, step: str) -> None:
+    """Say to whoever watches what is going on."""
+    if options.progress is not None:
+        options.progress(step)
+
+
+def _told(runs: Iterable[RunPair], options: Options) -> Iterator[RunPair]:
+    for pair in runs:
+        tell(options, f"after the move: {pair.before.title}")
+        yield pair
 
 
 def _doubted(each: Verdict, doubt: Place | None, options: Options) -> Verdict:

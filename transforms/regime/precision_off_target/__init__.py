@@ -47,7 +47,8 @@ Or something in the code or the files that the run uses may decide its precision
 (`setattr(args, "fp16", True)`, `exec("... .half()")`, a base class `HalfModule` of another package).
 
 Or a script copies or edits a file that would change (`cp base.yaml "$new"`, `sed -i`, `shutil.copy`) for runs that are
-not seen to read it; or nothing is seen to import the code, in a project that has programs.
+not seen to read it; or another file starts the script with the other type (`bash run.sh fp16`, `PREC=fp16 ./run.sh`);
+or nothing is seen to import the code, in a project that has programs.
 
 Or a variable names the file on a launch line (`recipes/${task}.yaml`); the line asks for quantized weights
 (`--bits 4`); or weights that are 16 bits wide become float32, which takes twice the memory (`precision="bf16-true"` to
