@@ -325,8 +325,8 @@ def _setting(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) 
     for option in declared:
         if option.switch is not None:
             yield ("bool", option.value_when_absent)
-        elif option.default is not None:
-            yield from question.of(option.module, option.default)
+        elif option.value is not None:
+            yield from question.of(option.module, option.value)
         else:
             yield ("NoneType", None)
     if bool(declared) and (project.memo(is_set, node.attr) or is_needed(project, module, node.attr)):

@@ -11,6 +11,7 @@ from ..source.facts import memo
 from ..source.project import Project
 from .class_fields import default_of_field
 from .commands import command_parameters
+from .converters import Conversion, conversion_by, read_by_python
 from .identifiers import words_of
 from .limits import MAX_OPTION_FILES, MAX_OPTIONS
 from .names import ModuleNames, attribute_chain, last_name, names_of, string_of
@@ -64,6 +65,8 @@ class Option:
     """Whether the parser of one of several commands takes it: ``commands.add_parser("tune")``."""
     is_number: bool = False
     """Whether a word that is no number is refused: ``type=int``."""
+    conversion: Conversion = ""
+    """What a function of the project makes of its words: ``type=to_dtype``."""
 
     def is_on_with(self, flag: str) -> bool:
         """The value of a switch where ``flag`` stands on the command line."""
@@ -81,6 +84,12 @@ class Option:
         """The value of a switch that is left out."""
         default = self.default.value if isinstance(self.default, ast.Constant) else self.switch
         return default if isinstance(default, bool) else bool(self.switch)
+
+    @property
+    def value(self) -> ast.expr | None:
+        """What code reads where nobody gives it; of a string that is converted only the declaration is known."""
+        is_text = isinstance(self.default, ast.Constant) and isinstance(self.default.value, str)
+        return self.node if self.conversion and is_text and isinstance(self.node, ast.expr) else self.default
 
     @property
     def is_switched(self) -> bool:
@@ -109,7 +118,13 @@ class Option:
 @memo
 def options_in(project: Project, module: ModuleNames) -> dict[str, list[Option]]:
     found: dict[str, list[Option]] = {}
-    for option in (*_flags(module), *_defined(module), *_parameters(module), *_fields(module), *_nodes(module)):
+    for option in (
+        *_flags(project, module),
+        *_defined(module),
+        *_parameters(module),
+        *_fields(module),
+        *_nodes(module),
+    ):
         found.setdefault(option.name, []).append(option)
     for call in module.calls_by_name.get("set_defaults", ()):
         for keyword in call.keywords:
@@ -186,7 +201,7 @@ def _speaks(name: str) -> bool:
     return not SPEAKING.isdisjoint(words_of(name))
 
 
-def _flags(module: ModuleNames) -> Iterator[Option]:
+def _flags(project: Project, module: ModuleNames) -> Iterator[Option]:
     """``parser.add_argument("--amp-dtype", default=...)`` and ``@click.option("--amp-dtype", default=...)``."""
     calls = [*module.calls_by_name.get("add_argument", []), *module.calls_by_name.get("option", [])]
     for call in calls:
@@ -204,23 +219,14 @@ def _flags(module: ModuleNames) -> Iterator[Option]:
             switch = SWITCHES.get(string_of(given.get("action")) or "")
             if switch is None and negated:
                 switch = False
-            default = given.get("default")
-            is_truth = switch is None and (_is_truth(default) or _text_of(given.get("type")) == "bool")
+            kind = given.get("type")
+            default = read_by_python(module, kind, given.get("default"))
             yield Option(
-                *(
-                    module,
-                    call,
-                    "option",
-                    name,
-                    flags,
-                    default,
-                    choices or _choices(given.get("type")),
-                    switch,
-                    negated,
-                ),
-                is_truth=is_truth,
-                is_number=_text_of(given.get("type")) in NUMBERS,
+                *(module, call, "option", name, flags, default, choices or _choices(kind), switch, negated),
+                is_truth=switch is None and (_is_truth(default) or _text_of(kind) == "bool"),
+                is_number=_text_of(kind) in NUMBERS,
                 is_of_command=_is_of_command(module, call),
+                conversion=conversion_by(project, module, kind),
             )
 
 

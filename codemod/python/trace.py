@@ -247,7 +247,7 @@ class Trace(Generic[V]):
         elif not all(option.choices for option in options):
             yield from self._gap(module, node, TraceGap.OPTION)
         for option in options:
-            for stated in option.choices or ((option.default,) if option.default is not None else ()):
+            for stated in option.choices or ((option.value,) if option.value is not None else ()):
                 yield from self._carried(FromDeclaration(module, node, option), self.of(option.module, stated))
 
     def _looked_up(self, module: ModuleNames, table: ast.expr, key: ast.expr) -> Iterator[V]:

@@ -113,7 +113,12 @@ def _in_passed_files(project: Project, module: ModuleNames, name: str) -> Sequen
 
 
 def values_given(project: Project, option: Option) -> Iterator[ValueSource]:
-    """What launch scripts give an option, and what a switch is that they leave out; not the written default."""
+    """What launch scripts give an option, and what a switch is that they leave out; not the written default.
+
+    Nothing of one whose words are converted: what comes out may be anything.
+    """
+    if option.conversion == "other":
+        return
     given = list(flags_given(project, option)) if option.flags else []
     if option.is_switched:
         given += lines_without(project, option) if option.flags else ()

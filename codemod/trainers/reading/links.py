@@ -170,9 +170,9 @@ def _setting(question: Trace[ValueSource], module: ModuleNames, node: ast.expr) 
         given = given_to_field(question.project, option, read)
         for caller, value, kind in given.values:
             yield from (_of_kind(source, kind, read.name) for source in question.of(caller, value))
-        if option.default is not None and not option.is_switched and given.leaves_default:
+        if option.value is not None and not option.is_switched and given.leaves_default:
             test = _branch_of(option) if always else ""
-            for source in _as_taken(option, question.of(option.module, option.default)):
+            for source in _as_taken(option, question.of(option.module, option.value)):
                 guessed = source.is_guessed or option.is_guessed
                 yield _of_kind(
                     replace(source, picked_by=source.picked_by or test, is_guessed=guessed), option.kind, read.name
@@ -217,8 +217,8 @@ def _gap(question: Trace[ValueSource], module: ModuleNames, node: ast.AST, why: 
         for option in declared_options(question.project, module, node.arg, function):
             yield from _as_taken(option, values_given(question.project, option))
             yield from _as_taken(option, _parsed_from_files(question.project, option))
-            if option.default is not None and not option.is_switched:
-                for source in _as_taken(option, question.of(option.module, option.default)):
+            if option.value is not None and not option.is_switched:
+                for source in _as_taken(option, question.of(option.module, option.value)):
                     yield _of_kind(source, option.kind, option.name)
 
 
