@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ..formats.text import TextEntry
 from ..python.class_fields import FIELD_CALLS
 from ..python.names import ModuleNames, last_name
 from ..python.scopes import is_off
 from ..source.documents import FileKind
 from ..source.project import Project
+from ..trainers.reading.configs import opened
+from ..trainers.reading.launch_flags import truth_of
 
 HOLDING = ("deepspeed", "fsdp", "FSDP")
 """Words of launchers' files and of launch lines by which the weights get float32 copies."""
@@ -24,8 +27,8 @@ TEXTS = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
 def is_held(project: Project, module: ModuleNames, *launchers: str) -> bool:
     """Whether DeepSpeed or FSDP may hold the weights: the script or a text that starts it says so, or names a launcher.
 
-    Of a script that no text names, nobody knows how it is started: then any such
-    configuration of the project counts.
+    Of a script that no text names, nobody knows how it is started: then any such configuration of the project
+    counts, where code of it calls what would read one.
     """
     if says_held(module):
         return True
@@ -36,7 +39,20 @@ def is_held(project: Project, module: ModuleNames, *launchers: str) -> bool:
         texts = [item.text for item in launches]
         unknown = any(word in text and not any(item in text for item in PLAIN) for text in texts for word in launchers)
         return unknown or any(word in text for text in texts for word in HOLDING)
-    return any(True for kind in TEXTS for _ in project.documents(kind, HOLDING))
+    return any(True for _ in project.python_documents((*STARTED, *HOLDING))) and configures(project)
+
+
+def configures(project: Project) -> bool:
+    """Whether a configuration asks for DeepSpeed or FSDP; a key without a value (``fsdp:``) asks for nothing."""
+    documents = (item for kind in TEXTS for item in project.documents(kind, HOLDING))
+    texts = (opened(project, document) for document in documents)
+    return any(not text or any(_asks(entry) for item in text for entry in item.text.entries) for text in texts)
+
+
+def _asks(entry: TextEntry) -> bool:
+    said = " ".join(map(str, (*entry.key, entry.value))).lower()
+    is_empty = entry.value in (None, "") or truth_of(entry.value) is False
+    return not entry.container and not is_empty and any(word.lower() in said for word in HOLDING)
 
 
 def says_held(module: ModuleNames) -> bool:

@@ -16,7 +16,7 @@ from ..torch.dtypes import BF16, FP16, Dtype
 from ..trainers.reading.declarations import scope_of_call, scopes_of
 from ..trainers.reading.precision import Precision, precision_of
 from ..trainers.reading.trained_loads import mentions
-from .launchers import LAUNCHES, TEXTS
+from .launchers import LAUNCHES, configures
 from .weight_changes import WIDE_ADAPTERS
 
 TRUE = {"bf16-true": BF16, "fp16-true": FP16}
@@ -61,7 +61,8 @@ def made_half_by_fabric(project: Project, module: ModuleNames, model: ast.expr) 
 def _shards(project: Project) -> Iterator[bool]:
     """Whether DeepSpeed may hold float32 copies of the weights."""
     yield from (True for _ in project.python_documents(HOLDING))
-    yield from (True for kind in (*LAUNCHES, *TEXTS) for _ in project.documents(kind, HOLDING))
+    yield from (True for kind in LAUNCHES for _ in project.documents(kind, HOLDING))
+    yield configures(project)
 
 
 def _of_trainers(project: Project) -> tuple[Dtype, Place] | None:
