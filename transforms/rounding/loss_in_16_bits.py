@@ -50,7 +50,7 @@ from ...codemod.model import Finding, Fix, Rule
 from ...codemod.purpose.entered import way_inside
 from ...codemod.purpose.files import is_test
 from ...codemod.purpose.runs import can_be_open, is_trained
-from ...codemod.purpose.training import is_aside
+from ...codemod.purpose.training import is_aside, reached_modules
 from ...codemod.python.arguments import argument, receiver_of
 from ...codemod.python.bindings import only_value
 from ...codemod.python.callers import callers_of
@@ -238,10 +238,13 @@ def _softmax_of(module: ModuleNames, node: ast.expr) -> str:
 
 
 def _may_be_lowered(project: Project, module: ModuleNames, half: Half) -> bool:
-    """Whether the file of the loss, or of what makes it 16-bit, opens regions, or none of the latter trains."""
+    """Whether the file of the loss, or of what makes it 16-bit, opens regions, or none of the latter trains.
+
+    A script that only infers casts a model of its own.
+    """
     near = project.python_documents_at(tuple(dict.fromkeys(place.path for place in half.why)))
     files = [names_of(project, document) for document in near]
-    trained = any("backward" in item.document.text for item in files)
+    trained = any("backward" in item.document.text for item in files) and reached_modules(project).issuperset(files)
     return not trained or any(may_open_regions(project, item) for item in (module, *files))
 
 
