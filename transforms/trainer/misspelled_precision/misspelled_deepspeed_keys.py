@@ -11,11 +11,13 @@ from functools import cache
 from ....codemod.model import Draft, Edit, Fix, ReplaceText
 from ....codemod.purpose.files import is_test
 from ....codemod.python.keywords import key_of
-from ....codemod.python.names import ModuleNames, checked_modules, string_of
+from ....codemod.python.names import ModuleNames, checked_modules, modules_with, string_of
+from ....codemod.python.trace import trace
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.configs import ConfigFile, TextEntry
 from ....codemod.trainers.reading.declarations import checked_scopes, scopes_of
 from ....codemod.trainers.reading.deepspeed_objects import is_deepspeed_config
+from ....codemod.trainers.reading.mapping_items import DICTIONARIES
 from ....codemod.trainers.reading.scopes import CodeOrigin, TextOrigin
 from .misspellings import slips_of
 from .slips import SPELLING, respelled_string
@@ -35,6 +37,9 @@ SECTIONS = {
 """What is written for a section, which is ignored in each release; ``bfloat16`` is an old name of one."""
 ALMOST = {"enable": "enabled"}
 """Known mistakes, which PF502 tells of, and what they were meant to be; slips of them are slips too."""
+
+TAKING = ("config", "config_params")
+"""Arguments of ``deepspeed.initialize`` that take the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +64,8 @@ def misspelled_deepspeed_keys(project: Project) -> Iterator[Draft]:
         edit = config.edit(ReplaceText(entry.key_start, entry.key_end, written.replace(wrong, meant)))
         is_free = written.count(wrong) == 1 and not config.text.find(*entry.key[:-1], meant)
         yield Draft.at(config, entry, _message(section, wrong), (), _fix(section, wrong, edit if is_free else None))
-    keys = [
-        key for module in checked_modules(project, tuple(KEYS), where=_holds_slip) for key in _keys(project, module)
-    ]
+    modules = checked_modules(project, (*KEYS, *SECTIONS), where=_holds_slip)
+    keys = [key for module in modules for key in _keys(project, module)]
     for key in keys:
         wrong = str(key.node.value)
         if not _is_read(project, wrong, sum(other.node.value == wrong for other in keys)):
@@ -194,7 +198,16 @@ def _is_deepspeed(project: Project, module: ModuleNames, node: ast.Dict) -> bool
 def _known_dictionaries(project: Project) -> frozenset[ast.AST | None]:
     """The nodes that are known to be DeepSpeed's configuration."""
     origins = (scope.origin for scope in scopes_of(project) if scope.framework.id == "deepspeed")
-    return frozenset(origin.node for origin in origins if isinstance(origin, CodeOrigin))
+    return frozenset(origin.node for origin in origins if isinstance(origin, CodeOrigin)) | {*_handed(project)}
+
+
+def _handed(project: Project) -> Iterator[ast.AST]:
+    """The dictionaries that DeepSpeed itself is passed, or a trainer as ``deepspeed=``."""
+    for module in modules_with(project, ("deepspeed",)):
+        for call in module.calls:
+            names = TAKING if module.qualified(call.func) == "deepspeed.initialize" else ("deepspeed",)
+            for value in (item.value for item in call.keywords if item.arg in names):
+                yield from (made for _, made in trace(project, module, value, DICTIONARIES))
 
 
 def _is_read(project: Project, wrong: str, written: int) -> bool:
