@@ -30,9 +30,10 @@ before the update are only reported.
 ## Not flagged
 
 Steps that run once; one update for several optimizers, also in a loop over them; an update in another method, in a
-helper or under another name of the scaler; `unscale_` in every pass; a second update that another condition guards, or
-that is given the new scale; optimizers with a backward pass of their own behind the update; scalers that are passed to
-other code, wrapped (timm's NativeScaler, accelerate, Lightning, Fabric), or always switched off.
+helper or under another name of the scaler, if some run comes to it; `unscale_` in every pass; a second update that
+another condition guards, or that is given the new scale; optimizers with a backward pass of their own behind the
+update; scalers that are passed to other code, wrapped (timm's NativeScaler, accelerate, Lightning, Fabric), or always
+switched off.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ from ....codemod.model import Finding, Fix, Rule
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.given import may_be_on
+from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.regimes import regime_of
-from ....codemod.python.callers import callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import (
     LoopNode,
@@ -58,6 +59,7 @@ from ....codemod.python.paths import (
     position,
 )
 from ....codemod.source.project import Project
+from ....codemod.torch.entering_calls import sites_of
 from ....codemod.torch.scaler import UseKind
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
@@ -92,7 +94,8 @@ def _findings(project: Project, scaler: Scaler) -> Iterator[Finding]:
     yield from (rule.found(*draft) for step in steps for draft in updates_between(project, step))
     yield from (rule.found(*draft) for step in steps for draft in unmoved_scales(step))
     yield from (_early_update(project, step, *found) for step in steps for found in updates_before(step))
-    if not scaler.uses_of("update"):
+    updates = scaler.uses_of("update")
+    if not any(is_reached(project, use.module, use.node) for use in updates):
         if not is_done_otherwise(project, "update"):
             yield from _never_updated(project, steps)
     elif twice := [(step, found) for step in steps if (found := _updated_twice(project, step)) is not None]:
@@ -106,8 +109,12 @@ def _never_updated(project: Project, steps: list[ScalerStep]) -> Iterator[Findin
         calls = step.of("step")
         repeated = [call for call in calls if _runs_again(project, step, call)]
         if repeated:
-            fix = _added(project, step, calls[0]) if len(calls) == 1 and len(steps) == 1 else None
-            evidence = (step.scaler.module.place(step.scaler.call, "the scaler is created here and never updated"),)
+            idle = step.scaler.uses_of("update")
+            fix = _added(project, step, calls[0]) if len(calls) == 1 and len(steps) == 1 and not idle else None
+            evidence = (
+                step.scaler.module.place(step.scaler.call, "the scaler is created here and never updated"),
+                *(use.module.place(use.node, "nothing comes to this update") for use in idle),
+            )
             yield rule.at(step.module, repeated[0], STEPS_TWICE, evidence, [fix] if fix else [])
 
 
@@ -117,8 +124,8 @@ def _runs_again(project: Project, step: ScalerStep, call: ast.Call) -> bool:
         return True
     if not isinstance(step.function, FunctionNode):
         return False
-    sites = callers_of(project, step.module, step.function).sites
-    return any(_repeats(loop) for site in sites for loop in loops(site.module, site.call)[:1])
+    sites = sites_of(project, step.module, step.function)
+    return any(_repeats(loop) for module, call in sites for loop in loops(module, call)[:1])
 
 
 def _loop_of_steps(module: ModuleNames, step: ScalerStep, call: ast.Call) -> LoopNode | None:
