@@ -54,12 +54,16 @@ MAX_AVERAGES = 20
 
 def check(project: Project) -> Iterator[Finding]:
     for module in checked_code(project, WORDS, AVERAGES):
+        told: list[ast.Call] = []
         for average in islice(averages_in(project, module), MAX_AVERAGES):
+            if average.owner is not None and any(average.owner in module.ancestors(made) for made in told):
+                continue  # the copy in its class is told
             cast = _as_cast(project, module, average)
             weights = cast or half_weights(project, module, average.model, average.made)
             if weights is None or _becomes_float32(module, average, is_cast=cast is not None):
                 continue
             if is_average_lost(average.decay.value, weights.dtype):
+                told.append(average.made)
                 yield _finding(module, average, weights, [] if cast else [_fix(module, average)])
 
 

@@ -11,7 +11,7 @@ from ....codemod.python.arguments import receiver_of
 from ....codemod.python.bindings import default_at, only_target, only_value
 from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, defaults_in, parameters_of, resolve
-from ....codemod.python.scopes import Scope
+from ....codemod.python.scopes import Scope, is_none
 from ....codemod.source.child_fields import within
 from ....codemod.source.project import Project
 from ..stated_numbers import Stated, largest, stated_numbers
@@ -40,6 +40,9 @@ LIBRARIES = {
 }
 """diffusers 0.42.1, timm 1.0.31, ema-pytorch 0.7.7, torch-ema 0.3, torch 2.13."""
 COPIERS = ("copy.deepcopy", "deepcopy")
+HALF_NAMES = ("torch.bfloat16", "torch.float16", "torch.half")
+WIDENING = {"float", "float32", "double", "float64", "dtype", "master"}
+"""Names in a class that may keep its average wider than the weights are."""
 HALF = 0.5
 DECAYS = ("decay", "ema_decay", "beta", "momentum", "ema_rate", "mu", "alpha")
 
@@ -59,6 +62,8 @@ class Average:
     lerped: tuple[ast.expr, ...] = ()
     """What `lerp_` is given, whose dtype must be that of the average."""
     cast: str | None = None
+    owner: ast.AST | None = None
+    """The class of the project that makes it."""
 
 
 def averages_in(project: Project, module: ModuleNames) -> Iterator[Average]:
@@ -204,30 +209,49 @@ def _of_class(
     """``ema = EMA(model, 0.999)`` of a class that clones the weights as they are and averages them."""
     averages = bool(project.memo(_averagings, (there, owner.node)))
     model = _averaged(module, call)
-    if model is None or not _clones_as_they_are(owner.node):
+    if model is None or not _clones_as_they_are(module, call, owner.node):
         return
     if not averages and not any(True for _ in _by_function(project, there, owner.node, {"self"})):
         return
     decay = _decay_of_class(project, module, call, owner.node)
     if decay is not None:
         statement, keeper = _keeper(module, call)
-        yield Average(call, statement, model, decay, keeper)
+        yield Average(call, statement, model, decay, keeper, owner=owner.node)
 
 
-def _clones_as_they_are(node: ast.AST) -> bool:
-    """Whether a class copies weights, and speaks of no other dtype; ``x.dtype.is_floating_point`` is none."""
+def _clones_as_they_are(module: ModuleNames, call: ast.Call, node: ast.AST) -> bool:
+    """Whether a class copies weights, and this call makes it speak of no wider dtype.
+
+    ``new.to(kept.dtype)`` and ``x.dtype.is_floating_point`` speak of the dtype that is there, ``decay: float`` of none,
+    and a ``dtype`` of ``__init__`` that is none where nobody gives it is only one where the call gives it.
+    """
     nodes = within(node)
-    attributes = [item for item in nodes if isinstance(item, ast.Attribute)]
-    asked = {item.value for item in attributes if item.attr == "is_floating_point"}
-    names = {item.attr for item in attributes if item not in asked}
-    names |= {item.id for item in nodes if isinstance(item, ast.Name)}
-    return bool(names & {"clone", "deepcopy"}) and not names & {"float", "float32", "dtype", "master"}
+    given = {item.arg: item.value for item in call.keywords}
+    maker = _maker(node)
+    defaults = defaults_in(maker.args) if maker is not None else {}
+    absent = {name for name, default in defaults.items() if is_none(default) and name not in given}
+    halves = {str(name) for name, value in given.items() if module.qualified(value) in HALF_NAMES}
+    known = (absent | halves) if len(call.args) <= 1 and None not in given else set()
+    attributes = {item.attr for item in nodes if isinstance(item, ast.Attribute) and not _is_there(item)}
+    passed = (part for item in nodes if isinstance(item, ast.Call) for part in item.args)
+    names = {item.id for item in nodes if isinstance(item, ast.Name) and item.id != "float"} - known
+    names |= {item.id for item in passed if isinstance(item, ast.Name) and item.id == "float"}
+    return bool(attributes & {"clone", "deepcopy"} or "deepcopy" in names) and not (attributes | names) & WIDENING
+
+
+def _is_there(node: ast.Attribute) -> bool:
+    """Whether it is the dtype of a tensor, ``kept.dtype``, ``x[name].dtype``; ``self.dtype`` may be any."""
+    return node.attr == "dtype" and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+
+
+def _maker(node: ast.AST) -> ast.FunctionDef | None:
+    body = node.body if isinstance(node, ast.ClassDef) else []
+    return next((item for item in body if isinstance(item, ast.FunctionDef) and item.name == "__init__"), None)
 
 
 def _decay_of_class(project: Project, module: ModuleNames, call: ast.Call, node: ast.AST) -> Stated | None:
     """What the call passes for the parameter of ``__init__`` that is called like a decay, or its default."""
-    body = node.body if isinstance(node, ast.ClassDef) else []
-    maker = next((item for item in body if isinstance(item, ast.FunctionDef) and item.name == "__init__"), None)
+    maker = _maker(node)
     names = [item.arg for item in parameters_of(maker)][1:] if maker is not None else []
     name = next((item for item in names if item in DECAYS), None)
     if maker is None or name is None:
