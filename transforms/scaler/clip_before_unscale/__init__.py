@@ -5,7 +5,8 @@
 No error. `clip_grad_norm_(parameters, 1.0)` sees gradients that are 65536 times too large (the scale a GradScaler
 starts with), so every step is clipped; after `scaler.step` has divided by the scale, the gradients are thousands of
 times too small. SGD crawls or stalls. Adam, which divides by the size of its gradients, hides that until they come near
-its `eps`, but follows every batch with equal weight. The threshold changes its meaning whenever the scale moves.
+its `eps`, but follows every batch with equal weight. The threshold changes its meaning whenever the scale moves. A
+gradient penalty whose gradients are taken of `scaler.scale(loss)` is as wrong: it asks for gradients near zero.
 
 ## Why
 
@@ -21,19 +22,19 @@ retuned. An `unscale_` that comes too late moves up. Written only where the func
 with this scaler and each clip is followed by a step; a clip that also runs on micro-batches without a step is
 reported without a fix, and so are hooks of parameters that clamp (a backward pass calls them with scaled gradients),
 norms that are taken too early, a clip between calls of functions that scale and step (`amp.backward(loss)`,
-`amp.step(optimizer)`), and a clip behind the step, or before the backward pass, which has no effect.
+`amp.step(optimizer)`), a clip behind the step, or before the backward pass, which has no effect, and penalties.
 
 ## Not flagged
 
 Scalers that each stated run leaves off; `unscale_` anywhere earlier on the path, also inside a helper, unless a setting
 leaves it out in each stated run (`if CFG.unscale:`, which is false); a clip in a branch that excludes the scaled
 backward; functions that also run an unscaled `backward()` beside the scaled one in some stated run; thresholds
-multiplied by `get_scale()`; norms of which only inf and NaN are tested; clips that only measure (`max_norm=1e9`,
-`inf`) for a line of a log; clipping by Fabric, Lightning or DeepSpeed, and
-by accelerate itself (a clip of torch behind `accelerator.backward` is flagged where a stated run computes in float16,
-behind `engine.backward` of DeepSpeed where every one does,
-and so is Lightning's `self.clip_gradients` between `manual_backward` and the optimizer's `step` where every trainer
-does: Lightning unscales in that step); a scaler that only ever runs under bfloat16 (see grad-scaler-under-bf16).
+multiplied by `get_scale()`; penalties of gradients that anything divides, or that are taken of a loss which is not
+scaled; norms of which only inf and NaN are tested; clips that only measure (`max_norm=1e9`, `inf`) for a line of a log;
+clipping by Fabric, Lightning or DeepSpeed, and by accelerate itself (a clip of torch behind `accelerator.backward` is
+flagged where a stated run computes in float16, behind `engine.backward` of DeepSpeed where every one does, and so is
+Lightning's `self.clip_gradients` between `manual_backward` and the optimizer's `step` where every trainer does:
+Lightning unscales in that step); a scaler that only ever runs under bfloat16 (see grad-scaler-under-bf16).
 """
 
 from __future__ import annotations
@@ -57,11 +58,13 @@ from ....codemod.torch.steps_by_calls import steps_by_calls
 from .accelerated import clips_past_accelerator, clips_past_engine
 from .lightning_clips import clips_before_lightning
 from .scaled_norms import clipping_hooks, is_only_logged, measures_only, norms_of
+from .scaled_penalties import scaled_penalties
 from .unscale_insertion import unscale_before
 
 SCALED = "the threshold is compared with gradients that are still multiplied by the loss scale"
 EARLY = "gradients are clipped before the backward pass that makes them: the step takes them as they are"
 NORM = "the norm is of gradients that are still multiplied by the loss scale"
+PENALTY = "the penalty is of gradients that are still multiplied by the loss scale"
 FIRST_SCALE = 65536
 
 
@@ -75,6 +78,9 @@ def check(project: Project) -> Iterator[Finding]:
             places = [use.module.place(use.node, "the loss is scaled here") for use in scaler.uses_of("scale")[:1]]
             message = _of_scale(project, scaler, f"a hook clips gradients of a scaled loss: {SCALED}")
             found.append(rule.at(module, hook, message, places))
+        for module, call, loss in scaled_penalties(scaler):
+            places = [module.place(loss, "the penalty goes into a loss that is scaled again")]
+            found.append(rule.at(module, call, _of_scale(project, scaler, PENALTY), places))
         if found and may_be_on(project, scaler):
             yield from found
     for draft in (*clips_past_accelerator(project), *clips_past_engine(project), *clips_before_lightning(project)):
