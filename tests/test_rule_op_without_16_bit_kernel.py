@@ -93,7 +93,7 @@ def test_dtype_that_is_chosen(tmp_path: Path) -> None:
     """
     (finding,) = findings(RULE, written(tmp_path, {"run.py": source}))
     assert finding.span.row == 8
-    assert "where weight_dtype is" in finding.message
+    assert "if weight_dtype is" in finding.message
 
 
 FORWARD = """

@@ -106,13 +106,13 @@ def atom_places(project: Project, atoms: Iterable[Atom]) -> tuple[Place, ...]:
 
 
 def condition_of(project: Project, atom: Atom) -> str:
-    """The innermost test behind which it gets its dtype, as it is written; empty where there is none."""
+    """The innermost test behind which it gets its dtype: ``if args.bf16``, ``unless args.fp32``; empty for none."""
     for step in chain_of(atom):
         module = next(modules_at(project, (step.path,)), None)
         for guard in reversed(guards(module, step.node) if module is not None and step.node in module.parents else ()):
             text = ast.unparse(guard.test)
             if len(text) <= LONGEST and "\n" not in text:
-                return text if guard.holds else f"not ({text})"
+                return f"{'if' if guard.holds else 'unless'} {text}"
     return ""
 
 

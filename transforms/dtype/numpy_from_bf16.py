@@ -104,7 +104,7 @@ def _of_dtype(project: Project, reading: Reading) -> Finding | None:
     else:
         chosen = next((atom.symbol for atom in guilty if atom.expression is not None), "")
         tested = next(filter(None, (condition_of(project, atom) for atom in guilty)), "")
-        when = f"where {chosen} is" if chosen else f"where {tested}" if tested else "on one path"
+        when = f"if {chosen} is" if chosen else tested or "on one path"
         message = f"{name} is bfloat16 {when}: {RAISES}"
     fixes = _float_fix(project, reading, safe=_is_floating(reading.value), certain=certain)
     return rule.at(reading.module, reading.call, message, (*atom_places(project, guilty), *reading.via), fixes)

@@ -99,9 +99,7 @@ def _finding(project: Project, item: Application, operand: HalfOperand, hit: fro
     types = " or ".join(sorted(dtype.name for dtype in hit))
     when = {
         WidthOrigin.CAST: f"{name} is {types}",
-        WidthOrigin.CHOSEN: f"{name} is {types} where {operand.symbol} is"
-        if operand.symbol
-        else f"{name} can be {types}",
+        WidthOrigin.CHOSEN: f"{name} is {types} if {operand.symbol} is" if operand.symbol else f"{name} can be {types}",
         WidthOrigin.AUTOCAST: f"{name} is {types} under autocast",
     }[operand.origin]
     size = odd_size(project, item) if FP16 in hit else None

@@ -169,7 +169,7 @@ def _message(optimizer: str, weights: HalfWeights, rates: Sequence[Stated], sche
     return (
         f"{optimizer} steps the {weights.dtype.name} {trained} of {weights.name}"
         f" at lr {' to '.join(f'{rate.value:g}' for rate in rates)}{scheduled}:"
-        f" a step moves {moved} of {size}, in float32 all{long}; the rest of the update is rounded away:"
+        f" one step changes {moved} of {size}{long}; the other updates are rounded away, in float32 none is:"
         f" keep {trained} in float32 under autocast{', or round at random' if weights.dtype == BF16 else ''}"
     )
 
