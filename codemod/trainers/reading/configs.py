@@ -13,14 +13,14 @@ from itertools import islice
 from ...formats.editor_commands import editor_commands
 from ...formats.opening import ReadOnly, kind_of, open_config, open_within
 from ...formats.text import ConfigText, ConfigUnreadable, Heredoc, TextEntry
-from ...formats.yaml_commands import commands_in
+from ...formats.yaml_commands import InnerCommand, commands_in
 from ...model import Edit, Place, ReplaceText, Span
 from ...purpose.files import is_record
 from ...source.documents import Document, FileKind
 from ...source.magics import CONTINUED, MASK, WRITTEN_CELL
 from ...source.notebook_cells import Magic
 from ...source.project import Project
-from .listed_commands import MODULES, commands_again, commands_listed
+from .listed_commands import MODULES, ListedCommand, commands_again, commands_listed
 
 __all__ = ["ConfigFile", "ConfigText", "TextEntry", "config_files"]
 
@@ -184,8 +184,9 @@ def _listed(document: Document) -> tuple[ConfigFile, ...]:
 
 
 def _list_again(text: str, number: int, document: Document) -> ConfigText:
-    is_code = document.kind is not FileKind.JSON
-    again = commands_again(text) if is_code else editor_commands(text, open_config(text, "json"))
+    again: Iterable[ListedCommand | InnerCommand] = (
+        editor_commands(text, open_config(text, "json")) if document.kind is FileKind.JSON else commands_again(text)
+    )
     command = next(islice(again, number, None), None)
     if command is None:
         raise ConfigUnreadable(1, "the command is not there any more")
