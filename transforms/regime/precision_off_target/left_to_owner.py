@@ -40,7 +40,8 @@ JOB_KINDS = (FileKind.SHELL, FileKind.YAML, FileKind.TEXT)
 SETTING, MAX_SETTING = "gpuType", 40
 """What Colab calls the GPU of a notebook."""
 ASKED_IN_TEXT = re.compile(
-    r"flash_attention_[23]|/[\w-]*flash-attn\d?\b|\b(?:use_)?flash_attn(?:_2)?[\"']?(?:[ =:]+)[\"']?(?:true|fa2)", re.IGNORECASE
+    r"flash_attention_[23]|/[\w-]*flash-attn\d?\b|\b(?:use_)?flash_attn(?:_2)?[\"']?(?:[ =:]+)[\"']?(?:true|fa2)",
+    re.IGNORECASE,
 )
 """How files and launch lines ask for attention in 16 bits."""
 FLAG = re.compile(r"\s--(fp16|bf16)(?![\w-])(?! +(?:False|false|0))|--mixed_precision[ =]\"?(fp16|bf16)")
