@@ -22,7 +22,7 @@ from ..python.trace import TABLES, trace
 from ..source.facts import fact, memo
 from ..source.project import Project
 from .dtype_values import scenarios_of
-from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario, TextCondition
+from .dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Constant, Dtype, Scenario, TextCondition
 from .named_api import api_named, names_for
 
 WORDS = ("autocast",)
@@ -212,7 +212,7 @@ def _device(api: str, node: ast.expr | None) -> str | None:
 
 def dtype_scenarios(project: Project, autocast: Autocast) -> tuple[Scenario, ...]:
     """What the region computes in. A device decided at run time counts as CUDA: that is where training runs."""
-    if not autocast.understood or autocast.form == "reference":
+    if not autocast.understood or autocast.form == "reference" or _raises(autocast):
         return (Scenario(UNKNOWN),)
     if autocast.dtype_node is not None:
         explicit = scenarios_of(project, autocast.module, autocast.dtype_node)
@@ -221,6 +221,12 @@ def dtype_scenarios(project: Project, autocast: Autocast) -> tuple[Scenario, ...
         default = _default(project, autocast)
         return tuple(Scenario(default, item.given) if item.value is None else item for item in explicit)
     return (Scenario(_default(project, autocast)),)
+
+
+def _raises(autocast: Autocast) -> bool:
+    """``torch.cuda.amp.autocast(torch.bfloat16)``: the dtype is taken for the switch, and nothing is computed."""
+    switch = autocast.enabled_node
+    return switch is not None and autocast.module.qualified(switch) in TORCH_DTYPES
 
 
 def _is_off_without(project: Project, autocast: Autocast, dtype: ast.expr) -> bool:
