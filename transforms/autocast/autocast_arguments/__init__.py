@@ -7,10 +7,15 @@ The call raises: `torch.autocast(dtype=...)` (`TypeError: ... missing 1 required
 'torch.device'>``), `torch.cuda.amp.autocast(device_type=...)` (`TypeError: ... unexpected keyword argument
 'device_type'`), a dtype or a switch in the place of another argument or as a string (`TypeError: set_autocast_dtype():
 argument 'dtype' (position 2) must be torch.dtype, not str`), a device for the old scaler, which takes it for the scale
-that it starts with (`torch.cuda.amp.GradScaler("cuda")`: `scale` raises TypeError), a model for the region of
+that it starts with (`torch.cuda.amp.GradScaler("cuda")`: `scale` raises TypeError), `custom_fwd` or `custom_bwd` of
+`torch.amp` without a device (`TypeError: custom_fwd() missing 1 required keyword-only argument: 'device_type'`), a model for the region of
 accelerate (`accelerator.autocast(model)`: `AttributeError: 'Net' object has no attribute 'to_kwargs'`; before its 1.0 a
 model counts as `cache_enabled`), and before PyTorch 2.4 a device with an index (`RuntimeError: User specified an
 unsupported autocast device_type 'cuda:0'`).
+
+A switch in the place of the scale raises nothing: `torch.cuda.amp.GradScaler(args.amp)` starts with the scale `True`,
+which is 1.0 and scales nothing, or with `False`, which is 0.0: 0 times inf is NaN, and each step is skipped.
+`torch.amp.GradScaler(args.amp)` takes it for a device, and is on in each run.
 
 ## Why
 
@@ -21,7 +26,8 @@ the run on a GPU only.
 ## Fix
 
 `argument` [safe]: the argument as autocast wants it, where the call is a certain crash. `argument` [unsafe] where it
-is none on every device.
+is none on every device, where nothing shows that a decorator is to run on CUDA, and for the switch of a scaler,
+which begins to scale.
 
 ## Not flagged
 
@@ -37,37 +43,32 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Draft, Edit, Finding, Fix, Rule
-from ...codemod.proof.needs import Known, Release
-from ...codemod.proof.proving import proved
-from ...codemod.purpose.files import is_test
-from ...codemod.purpose.given import is_used
-from ...codemod.python.bindings import reaching
-from ...codemod.python.editing import EditPlace
-from ...codemod.python.names import ModuleNames, checked_modules, resolve, root_name, string_of
-from ...codemod.python.paths import guards
-from ...codemod.releases.pins import allowed
-from ...codemod.source.project import Project
-from ...codemod.torch.accelerators import accelerator_at
-from ...codemod.torch.api import ACCELERATOR
-from ...codemod.torch.autocast import Autocast, checked_autocasts
-from ...codemod.torch.device_tests import needs_cuda
-from ...codemod.torch.devices import DeviceValue, devices_in_runs
-from ...codemod.torch.dtype_values import scenarios_of
-from ...codemod.torch.dtypes import TORCH_DTYPES
-from ...codemod.torch.imported import dropped_import, torch_at
-from ...codemod.torch.scalers import Scaler, scalers
+from ....codemod.model import Draft, Edit, Finding, Fix, Rule
+from ....codemod.proof.needs import Known, Release
+from ....codemod.proof.proving import proved
+from ....codemod.purpose.files import is_test
+from ....codemod.python.editing import EditPlace
+from ....codemod.python.names import ModuleNames, checked_modules, resolve, root_name, string_of
+from ....codemod.python.paths import guards
+from ....codemod.releases.pins import allowed
+from ....codemod.source.project import Project
+from ....codemod.torch.accelerators import accelerator_at
+from ....codemod.torch.api import ACCELERATOR
+from ....codemod.torch.autocast import Autocast, checked_autocasts
+from ....codemod.torch.device_tests import needs_cuda
+from ....codemod.torch.devices import DeviceValue, devices_in_runs
+from ....codemod.torch.dtypes import TORCH_DTYPES
+from ....codemod.torch.imported import torch_at
+from .decorator_arguments import arguments_of_decorators
+from .scaler_arguments import OLD, arguments_of_scalers, is_text, of_new_api
 
 INDEX_SINCE = "2.4"
 """The release of PyTorch from which ``autocast("cuda:0")`` is accepted."""
-SCALER_SINCE = "2.3"
-"""The release that has ``torch.amp.GradScaler``."""
 HANDLER_ALONE_SINCE = "1.0.0"
 """The release of accelerate whose ``autocast`` takes a handler alone; before, ``cache_enabled`` came first."""
 CACHE_DEPRECATED_SINCE = "0.22.0"
 """The release that warns of ``cache_enabled``."""
 OF_MODELS = ("parameters", "named_parameters", "train", "eval", "state_dict")
-_OLD = ("torch.cuda.amp.", "torch.cpu.amp.")
 DEVICES = ("cuda", "cpu", "mps", "xpu", "npu", "hpu")
 _SWITCHES = {0: "False", 1: "True"}
 
@@ -78,12 +79,8 @@ def check(project: Project) -> Iterator[Finding]:
             yield from (rule.found(*mistake) for mistake in mistakes(project, region))
     for module in checked_modules(project, (".autocast(",), ("ccelerat",)):
         yield from (rule.found(*mistake) for mistake in _models_for_accelerate(project, module))
-    for scaler in scalers(project):
-        scale = (scaler.arguments or {}).get("init_scale") if scaler.api.startswith(_OLD) else None
-        is_text = scale is not None and _is_text(project, scaler.module, scale)
-        is_direct = scaler.kind == "direct" and not is_test(scaler.module.path)
-        if is_text and is_direct and is_used(project, scaler):
-            yield rule.found(*_device_for_old_scaler(project, scaler, scale is next(iter(scaler.call.args), None)))
+    for draft in (*arguments_of_scalers(project), *arguments_of_decorators(project)):
+        yield rule.found(*draft)
 
 
 def _models_for_accelerate(project: Project, module: ModuleNames) -> Iterator[Draft]:
@@ -113,23 +110,6 @@ def _is_model(module: ModuleNames, node: ast.expr) -> bool:
     return any(ast.unparse(read.value) == ast.unparse(node) for read in reads)
 
 
-def _device_for_old_scaler(project: Project, scaler: Scaler, is_first: bool) -> Draft:
-    message = f"{scaler.api} takes the initial scale first, no device: the first scale() on CUDA raises TypeError"
-    edits = _of_new_api(scaler.module, scaler.call, "GradScaler")
-    since = Release("torch", SCALER_SINCE, scaler.module.path, "torch.amp.GradScaler")
-    fix = proved(project, "argument", "call torch.amp.GradScaler, which takes it", edits, since) if is_first else None
-    return Draft.at(scaler.module, scaler.call, message, fixes=(fix,))
-
-
-def _of_new_api(module: ModuleNames, call: ast.Call, name: str) -> list[Edit]:
-    """The edits that call the class of ``torch.amp`` instead."""
-    torch = torch_at(module, call)
-    edits: list[Edit] = [module.replace(call.func, f"{torch or 'torch'}.amp.{name}")]
-    if torch is None:
-        edits.append(module.add_import("import torch"))
-    return edits + dropped_import(module, call.func)
-
-
 def mistakes(project: Project, region: Autocast) -> Iterator[Draft]:
     """The arguments of one autocast that it does not take, at most one of each kind."""
     if region.call is None or region.form in ("partial", "reference") or not region.understood:
@@ -143,7 +123,7 @@ def mistakes(project: Project, region: Autocast) -> Iterator[Draft]:
         yield _misnamed_device(project, region, region.call, device)
         return
     if region.is_old_api:
-        if not region.api.startswith(_OLD):
+        if not region.api.startswith(OLD):
             return
         if region.device_node is not None:
             yield _device_for_old_api(project, region, region.call)
@@ -173,7 +153,7 @@ def _device_for_old_api(project: Project, region: Autocast, call: ast.Call) -> D
     message = f"{region.api} does not take device_type: this raises TypeError"
     if call.args:
         return Draft.at(region.module, call, message)
-    edits = _of_new_api(region.module, call, "autocast")
+    edits = of_new_api(region.module, call, "autocast")
     return Draft.at(
         region.module, call, message, fixes=(_fix(project, "call torch.amp.autocast, which takes it", *edits),)
     )
@@ -259,23 +239,13 @@ def _wrong_dtype(project: Project, region: Autocast) -> Iterator[Draft]:
             region.module, node, message, fixes=fixes if node in call.args and region.enabled_node is None else ()
         )
         return
-    if _is_text(project, region.module, node):
+    if is_text(project, region.module, node):
         yield Draft.at(
             region.module,
             node,
             "autocast expects a torch.dtype; a string raises an error on CUDA",
             fixes=_real_dtype(project, region, node),
         )
-
-
-def _is_text(project: Project, module: ModuleNames, node: ast.expr) -> bool:
-    """Whether the value is certainly a string: one written here, or in the variable that is read."""
-    if isinstance(node, ast.Name):
-        bindings = reaching(module, module.bindings_of(node), node)
-        if not bindings or any(binding.value is None for binding in bindings):
-            return False
-        return all(isinstance(item.value, str) for item in scenarios_of(project, module, node))
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _real_dtype(project: Project, region: Autocast, node: ast.expr) -> tuple[Fix, ...]:
