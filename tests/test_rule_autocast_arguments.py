@@ -132,15 +132,14 @@ def test_the_crashes_are_crashes() -> None:
                 entered(make)
 
 
-@pytest.mark.parametrize(("switch", "scale", "moved"), [(True, 1.0, True), (False, 0.0, False)])
-def test_a_switch_is_the_scale_that_a_scaler_starts_with(switch: bool, scale: float, moved: bool) -> None:
+@pytest.mark.parametrize(("switch", "scale"), [(True, 1.0), (False, 0.0)])
+def test_a_switch_is_the_scale_that_a_scaler_starts_with(switch: bool, scale: float) -> None:
     torch = pytest.importorskip("torch")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scaler = torch.cpu.amp.GradScaler(switch)
     weight = torch.ones(1, requires_grad=True)
-    optimizer = torch.optim.SGD([weight], 0.5)
     scaler.scale(weight.sum()).backward()
     assert scaler.get_scale() == scale
-    scaler.step(optimizer)
-    assert (weight.item() != 1.0) is moved
+    scaler.step(torch.optim.SGD([weight], 0.5))
+    assert weight.isnan().item() is not switch

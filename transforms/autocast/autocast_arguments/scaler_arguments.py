@@ -43,7 +43,7 @@ def _switch_for_other(scaler: Scaler, name: str, given: ast.expr) -> Draft:
     """``GradScaler(args.amp)``: what comes first is no switch."""
     module, call = scaler.module, scaler.call
     if name == "init_scale":
-        what = "init_scale: True is 1.0, which scales nothing, and with False, 0.0, no step is made"
+        what = "init_scale: True is 1.0, which scales nothing, and False, 0.0, turns the weights into NaN"
     else:
         what = "the device: the scaler is on, also where the switch is False"
     message = f"a switch is passed to {scaler.api} as {what}"
