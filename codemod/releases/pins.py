@@ -124,6 +124,15 @@ def excludes(
         folder = folder.rpartition("/")[0]
 
 
+def rules_out(project: Project, package: str, release: str, near: str) -> Pin | None:
+    """The requirement that leaves ``near`` only releases before ``release``, if every one of whatever tier does."""
+    folder, name, wanted = directory_of(near), canonicalize_name(package), Version(release)
+    pins = [pin for pin in project.fact(_written_pins) if pin.name == name and _is_above(_folder_of(pin), folder)]
+    uppers = [_upper(pin.specifiers) if not pin.is_source else None for pin in pins]
+    excluded = all(upper is not None and upper < wanted for upper in uppers)
+    return min(pins, key=lambda pin: (pin.tier, -len(_folder_of(pin)))) if pins and excluded else None
+
+
 def upper_bound_of(project: Project, package: str) -> tuple[Version | None, Place | None]:
     """The newest release of ``package`` that some manifest allows, where all of them have a bound, and its place."""
     name = canonicalize_name(package)
@@ -149,6 +158,10 @@ def _renamed(pin: Pin) -> Pin:
 
 def _is_above(directory: str, folder: str) -> bool:
     return not directory or folder == directory or folder.startswith(f"{directory}/")
+
+
+def _folder_of(pin: Pin) -> str:
+    return directory_of(pin.place.path)
 
 
 def _lower(specifiers: SpecifierSet) -> Version | None:

@@ -9,9 +9,9 @@ The call raises: `torch.autocast(dtype=...)` (`TypeError: ... missing 1 required
 argument 'dtype' (position 2) must be torch.dtype, not str`), a device for the old scaler, which takes it for the scale
 that it starts with (`torch.cuda.amp.GradScaler("cuda")`: `scale` raises TypeError), `custom_fwd` or `custom_bwd` of
 `torch.amp` without a device (`TypeError: custom_fwd() missing 1 required keyword-only argument: 'device_type'`), a
-model for the region of accelerate (`accelerator.autocast(model)`: `AttributeError: 'Net' object has no attribute 'to_kwargs'`; before its 1.0 a
-model counts as `cache_enabled`), and before PyTorch 2.4 a device with an index (`RuntimeError: User specified an
-unsupported autocast device_type 'cuda:0'`).
+model for the region of accelerate (`accelerator.autocast(model)`: `AttributeError: 'Net' object has no attribute
+'to_kwargs'`; before its 1.0 a model counts as `cache_enabled`), and before PyTorch 2.4 a device with an
+index (`RuntimeError: User specified an unsupported autocast device_type 'cuda:0'`).
 
 A switch in the place of the scale raises nothing: `torch.cuda.amp.GradScaler(args.amp)` starts with the scale `True`,
 which is 1.0 and scales nothing, or with `False`, which is 0.0: the weights become NaN.
