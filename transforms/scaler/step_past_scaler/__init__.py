@@ -16,11 +16,13 @@ A scaler that steps in each micro-batch while the gradients are set to zero in e
 once more: only the last micro-batch counts.
 What both scale (`accelerator.backward(scaler.scale(loss))`) is 65536 times too large where only one of them unscales:
 behind `optimizer.step()` of what was prepared, or `scaler.step` of an optimizer that was not. The same holds of a plain
-`optimizer.step()` of one that was not, behind `accelerator.backward(loss)` in float16.
+`optimizer.step()` of one that was not, behind `accelerator.backward(loss)` in float16, and of
+`engine.backward(scaler.scale(loss))` of DeepSpeed, whatever it computes in.
 `loss.backward()` in place of `engine.backward(loss)` of DeepSpeed in float16 leaves the scaling out, too; from 0.18.3
 on it raises `RuntimeError: Loss scaling is required for this configuration`, without ZeRO `Direct calls to
 tensor.backward() are not supported in this configuration`. In float16 it also takes the place of
-`accelerator.backward(loss)` and of Lightning's `self.manual_backward(loss)`: the step of the optimizer then raises
+`accelerator.backward(loss)`, of Lightning's `self.manual_backward(loss)` and of `fabric.backward(loss)` (Lightning
+2.6 raises a `RuntimeError` of its own there): the step of the optimizer then raises
 `AssertionError: Attempted step but _scale is None` or `Attempted unscale_ but _scale is None`.
 
 ## Why
@@ -67,7 +69,7 @@ from ..passes import calls_named, leads_to, leads_to_backward, plain_backwards
 from .added_gradients import added_gradients, kept_gradients
 from .engine_passes import passes_of_engines
 from .never_scaled import never_scaled
-from .scaled_twice import scaled_twice
+from .scaled_twice import scaled_for_engine, scaled_twice
 from .trainer_passes import passes_of_trainers
 from .unprepared import steps_of_unprepared
 
@@ -92,6 +94,7 @@ def check(project: Project) -> Iterator[Finding]:
         found += [item for each in scaled_by_calls(project, scaler) for item in _by_calls(project, each)]
         found += _of_accelerate(project, scaler)
         found += [rule.found(*draft) for each in passes_of(scaler) for draft in scaled_twice(project, each)]
+        found += [rule.found(*draft) for each in passes_of(scaler) for draft in scaled_for_engine(project, each)]
         found += [rule.found(*draft) for each in passes_of(scaler) for draft in kept_gradients(project, each)]
         if found and is_on(project, scaler):
             yield from found

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 
 from ....codemod.model import Draft
 from ....codemod.purpose.proved_reach import is_reached
-from ....codemod.python.arguments import receiver_of
+from ....codemod.python.arguments import owner_of, receiver_of
 from ....codemod.python.creations import creations_of
 from ....codemod.python.names import ModuleNames, last_name
 from ....codemod.python.paths import exclusive, position
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep
-from ..engines import float16_of_accelerate
+from ..engines import engine_of, float16_of_accelerate
 from ..passes import calls_named
 
 MESSAGE = (
@@ -42,6 +42,28 @@ def scaled_twice(project: Project, each: ScalerStep) -> Iterator[Draft]:
         if steps and all(_unscales_once(project, each, call) for call in steps):
             places = (each.module.place(steps[0], "only one of the scales is divided out here"), stated)
             yield Draft.at(each.module, scale, MESSAGE, places)
+
+
+def scaled_for_engine(project: Project, each: ScalerStep) -> Iterator[Draft]:
+    """``engine.backward(scaler.scale(loss))`` of DeepSpeed, whose step divides by no scale but its own."""
+    module, enabled = each.module, each.scaler.enabled_node
+    always = enabled is None or (isinstance(enabled, ast.Constant) and enabled.value is True)
+    if each.scaler.uses_of(*UNSCALING, "step") or not always:
+        return
+    engines = {engine_of(module, made): made for made in module.calls_by_name.get("initialize", ())}
+    for scale in each.of("scale"):
+        backward = _accelerated(module, scale)
+        made = engines.get(owner_of(backward)) if backward is not None else None
+        if made is not None and is_reached(project, module, scale):
+            message = (
+                "DeepSpeed's engine scales a loss itself where it has to, and its step divides by no other scale: the "
+                "gradients are 65536 times too large at the start"
+            )
+            places = (
+                module.place(made, "DeepSpeed makes the engine here"),
+                each.scaler.module.place(each.scaler.call, "the scaler"),
+            )
+            yield Draft.at(module, scale, message, places)
 
 
 def _accelerated(module: ModuleNames, scale: ast.Call) -> ast.Call | None:

@@ -19,14 +19,19 @@ from ....codemod.python.names import ModuleNames, attribute_chain, checked_modul
 from ....codemod.python.paths import exclusive, function_of, position
 from ....codemod.source.project import Project
 from ..engines import float16_of_accelerate
-from ..lightning_precision import float16_of_lightning
+from ..lightning_precision import float16_of_fabric, float16_of_lightning
 
 ERROR = "the optimizer's step raises AssertionError in float16, as its scaler has scaled nothing"
+
+SETUPS = ("setup", "setup_optimizers")
+"""Methods of a Fabric that give optimizers which step with its scaler."""
+RAISED_BY_FABRIC = "newer releases of Lightning raise RuntimeError here, older ones AssertionError in the step"
 
 
 def passes_of_trainers(project: Project) -> Iterator[Draft]:
     yield from _past_accelerate(project)
     yield from _past_lightning(project)
+    yield from _past_fabric(project)
 
 
 def _past_accelerate(project: Project) -> Iterator[Draft]:
@@ -55,6 +60,31 @@ def _prepared(project: Project, module: ModuleNames, step: ast.Call) -> ast.Call
     prepares = [call for item in optimizers for call in item.through if last_name(call.func) == "prepare"]
     alone = len(made) == len(optimizers) == len(prepares) == 1 and not schedulers
     return prepares[0] if alone and prepares[0] in module.calls_by_name.get("prepare", []) else None
+
+
+def _past_fabric(project: Project) -> Iterator[Draft]:
+    """Where a Fabric is in 16-mixed, and no pass of the file is ``fabric.backward(loss)``."""
+    for module in checked_modules(project, ("abric",), SETUPS, ("backward(",)):
+        plain = [call for call in module.calls_by_name.get("backward", []) if not call.args]
+        passed_on = len(plain) < len(module.attribute_loads.get("backward", [])) or "backward" in module.name_loads
+        for step in () if passed_on or is_test(module.path) else module.calls_by_name.get("step", []):
+            setup = next((call for name in SETUPS for call in _giving(module, name, owner_of(step))), None)
+            before = [call for call in plain if _leads_to(module, call, step)] if setup is not None else []
+            stated = float16_of_fabric(project, module, setup) if setup is not None and before else None
+            if stated is not None and is_reached(project, module, step):
+                message = f"the loss is not scaled, as `fabric.backward(loss)` does: {RAISED_BY_FABRIC}"
+                yield Draft.at(module, before[-1], message, _evidence(module, step, stated))
+                break
+
+
+def _giving(module: ModuleNames, method: str, optimizer: str) -> Iterator[ast.Call]:
+    """The calls of ``setup`` that give an optimizer: behind the model, or all that ``setup_optimizers`` gives."""
+    for call in module.calls_by_name.get(method, []):
+        statement = module.statement_of(call)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is call else None
+        given = target.elts if isinstance(target, ast.Tuple) else [target] if target is not None else []
+        if optimizer in map(ast.unparse, given[1:] if method == "setup" else given):
+            yield call
 
 
 def _past_lightning(project: Project) -> Iterator[Draft]:
