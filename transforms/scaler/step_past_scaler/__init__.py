@@ -14,6 +14,8 @@ scale that is too large, which every scaler tries, turns the weights into NaN.
 what accelerate prepared in float16 `AssertionError: Attempted step but _scale is None`: accelerate has its own scaler.
 A scaler that steps in each micro-batch while the gradients are set to zero in each fourth divides what it has unscaled
 once more: only the last micro-batch counts.
+`scaler.step(optimizer, closure=closure)` raises `RuntimeError: Closure use is not currently supported if GradScaler is
+enabled.`; by position the closure runs behind the unscaling, and what it scales stays scaled.
 What both scale (`accelerator.backward(scaler.scale(loss))`) is 65536 times too large where only one of them unscales:
 behind `optimizer.step()` of what was prepared, or `scaler.step` of an optimizer that was not. The same holds of a plain
 `optimizer.step()` of one that was not, behind `accelerator.backward(loss)` in float16, and of
@@ -67,6 +69,7 @@ from ....codemod.torch.steps_by_calls import scaled_by_calls
 from ..given_runs import is_on, steps_of_accelerate
 from ..passes import calls_named, leads_to, leads_to_backward, plain_backwards
 from .added_gradients import added_gradients, kept_gradients
+from .closures import closures
 from .engine_passes import passes_of_engines
 from .never_scaled import never_scaled
 from .scaled_twice import scaled_for_engine, scaled_twice
@@ -96,6 +99,7 @@ def check(project: Project) -> Iterator[Finding]:
         found += [rule.found(*draft) for each in passes_of(scaler) for draft in scaled_twice(project, each)]
         found += [rule.found(*draft) for each in passes_of(scaler) for draft in scaled_for_engine(project, each)]
         found += [rule.found(*draft) for each in passes_of(scaler) for draft in kept_gradients(project, each)]
+        found += [rule.found(*draft) for each in passes_of(scaler) for draft in closures(project, each)]
         if found and is_on(project, scaler):
             yield from found
     for draft in (*passes_of_engines(project), *passes_of_trainers(project), *steps_of_unprepared(project)):
