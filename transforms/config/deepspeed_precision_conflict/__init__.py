@@ -11,7 +11,9 @@ ValidationError. A Hugging Face trainer set to `bf16`, or to neither, with a fil
 TrainingArguments values`, or accelerate's `--mixed_precision arg cannot be set to bf16 when fp16 is set`. Without ZeRO
 (stage 0, or none) DeepSpeed 0.18.3 to 0.19.8 divides gradients of fp16 by a loss scale that it never applied
 (`ds-fp16-without-zero`): nothing raises, steps are up to 65536 times too small, and small gradients are lost, as they
-are with a static `loss_scale` of 1 (`ds-fp16-unscaled`). Code that
+are with a static `loss_scale` of 1 (`ds-fp16-unscaled`). `"enabled": "auto"` in what `deepspeed.initialize` reads by
+itself (`ds-auto-unfilled`): `pydantic ValidationError: Input should be a valid boolean`; before 0.17.1 the word counts
+as true. Code that
 reads `deepspeed_config["fp16"]["enabled"]`: `KeyError: 'fp16'` when the file leaves the section out, as a bf16
 configuration does. accelerate hands such a trainer the file of `--deepspeed_config_file`, whatever the launcher's own
 `--mixed_precision` says.
@@ -36,8 +38,8 @@ static `loss_scale` of 1 becomes 0, which scales dynamically. fp16 without ZeRO 
 fp16 without ZeRO where the stage is not known, or a manifest allows only DeepSpeed before 0.18.3; loss-scale and
 unknown keys where a manifest allows only DeepSpeed before 0.17.1, or takes it from an address (a fork, a commit); files
 that no launch line names, beside a trainer's arguments; `"auto"` in both sections, which the Hugging Face Trainer fills
-in; loss-scale keys in the `fp16` section; sections of files that are no DeepSpeed configuration; `loss_scale` keys
-elsewhere.
+in, unless a launch line or a call of `deepspeed.initialize` names the file; loss-scale keys in the `fp16` section;
+sections of files that are no DeepSpeed configuration; `loss_scale` keys elsewhere.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ from ....codemod.trainers.writing.edits import edits_of
 from ....codemod.trainers.writing.findings import findings_of
 from ....codemod.trainers.writing.steps import ChangeStep
 from .trainer_words import TYPES, TrainerWord, word_for
+from .unfilled_autos import unfilled_autos
 
 STRAYS = {
     "bf16.scaling": ("loss-scale keys", "ds-bf16-loss-scale"),
@@ -82,6 +85,7 @@ def check(project: Project) -> Iterator[Finding]:
             yield from _against_trainer(project, scope)
     yield from findings_of(project, rule)
     yield from _section_reads(project)
+    yield from (rule.found(*draft) for draft in unfilled_autos(project))
 
 
 def _may_be(release: str, project: Project, scope: SettingScope) -> bool:
