@@ -235,7 +235,8 @@ def record(
     """Note one meeting, as seen from the interpretation's current place; in a model that is followed, certain ones."""
     state = frame.autocast.state
     unsure = state is Autocasting.MAYBE and not frame.is_special
-    if frame.run is not None and (unsure or odd.atom.dtype != FP32 or meant.atom.dtype not in HALVES):
+    refused = odd.atom.dtype == FP32 or (operation == "module" and odd.atom.dtype in HALVES)
+    if frame.run is not None and (unsure or not refused or meant.atom.dtype not in HALVES):
         return
     if odd.atom.is_of_part and state is Autocasting.MAYBE and frame.autocast is not frame.entry:
         return  # whether a region is open decides, and it may well be

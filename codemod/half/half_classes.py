@@ -102,12 +102,12 @@ def entries_of(project: Project, module: ModuleNames, cast: ast.Call, owner: Pro
     found: list[ast.Call] = []
     for name, call in applications_of(project, module, cast):
         known = name not in SETTING and flow_of(project).method(owner, name) is not None
-        if known and _goes_on(project, module, call) and not _may_be_inside(project, module, call):
+        if known and goes_on(project, module, call) and not _may_be_inside(project, module, call):
             found.append(call)
     return found[:MAX_ENTRIES]
 
 
-def _goes_on(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+def goes_on(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     """Whether a run comes to a call that is not expected to fail."""
     return not is_caught(module, call, "RuntimeError") and is_reached(project, module, call)
 
@@ -135,7 +135,7 @@ def certain_regions(project: Project) -> Iterator[tuple[ModuleNames, list[ast.Ca
             for call in _calls_inside(region) if _is_certainly_open(project, region) else ():
                 owner, made_by = made_model(project, module, call) or (None, ())
                 enters = owner is not None and _enters(project, module, call, owner, made_by)
-                if owner is not None and enters and len(made_by) == 1 and _goes_on(project, module, call):
+                if owner is not None and enters and len(made_by) == 1 and goes_on(project, module, call):
                     found.setdefault(made_by[0].call, []).append(((owner, made_by[0]), call))
         for uses in found.values():
             models = list(dict.fromkeys(model for model, _ in uses))

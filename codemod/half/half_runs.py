@@ -26,6 +26,7 @@ from ..source.facts import fact
 from ..source.project import Project
 from ..torch.dtypes import FP32, Dtype
 from ..torch.weights import cast_dtype
+from .engine_classes import certain_engines
 from .half_classes import certain_casts, certain_regions, entries_of
 
 MAX_CALLS = 800
@@ -60,6 +61,9 @@ def half_runs(project: Project) -> tuple[HalfRun, ...]:
         dtype = cast_dtype(project, module, call)
         if owner not in found and len(found) < MAX_CLASSES and dtype is not None:
             calls = entries_of(project, module, call, owner)
+            found[owner] = _followed(project, module, owner, calls, (module, call), dtype)
+    for module, calls, owner, call, dtype in certain_engines(project):
+        if owner not in found and len(found) < MAX_CLASSES:
             found[owner] = _followed(project, module, owner, calls, (module, call), dtype)
     for module, calls, owner, made in certain_regions(project):
         if owner not in found and len(found) < MAX_CLASSES:

@@ -24,11 +24,11 @@ def applications_of(project: Project, module: ModuleNames, cast: ast.Call) -> It
     yield from applied_at_once(module, cast)
     for held in _held(module, cast):
         for name, call in project.memo(_calls_of_objects, module).get(ast.unparse(held), ()):
-            if _is_same_object(module, held, call) and not _runs_before(module, call, cast):
+            if is_same_object(module, held, call) and not _runs_before(module, call, cast):
                 yield name, call
 
 
-def _is_same_object(module: ModuleNames, held: ast.expr, call: ast.Call) -> bool:
+def is_same_object(module: ModuleNames, held: ast.expr, call: ast.Call) -> bool:
     """Whether a name that reads alike where ``call`` stands is bound where the one of ``held`` is."""
     root, here, there = root_name(held), module.scope_of(held), module.scope_of(call)
     return here.enclosing_class is there.enclosing_class if root == "self" else here.lookup(root) is there.lookup(root)

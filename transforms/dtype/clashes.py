@@ -176,7 +176,8 @@ def _of_run(project: Project, run: HalfRun) -> list[Meeting]:
 def is_proved(project: Project, meeting: Meeting) -> bool:
     """Whether a run comes to the meeting, and to what gave both operands their dtypes."""
     atoms = (meeting.odd.atom, meeting.meant.atom)
-    if is_other_half(meeting) and choosing_another(project, *atoms) is None:
+    is_choice = is_other_half(meeting) and meeting.meant.atom.dtype is None
+    if is_choice and choosing_another(project, *atoms) is None:
         return False
     halves = [dtype for dtype in HALVES if dtype in meeting.meant.atom.candidates]
     if halves and not any(may_be_chosen(project, meeting.meant.atom, dtype) for dtype in halves):

@@ -12,7 +12,8 @@ the same`.
 Modules do not cast their inputs, and a data loader, `ToTensor()` and diffusers' `alphas_cumprod` give float32. Frozen
 parts usually run outside of the autocast region that hides this for the trained model. What autocast computed is 16-bit
 also where it is off: in `with torch.autocast(..., enabled=False)`, and behind the region. A 16-bit type that is written
-down (`x.half()`) beside a model whose dtype an option chooses fits in one run, and raises in the others.
+down (`x.half()`) beside a model whose dtype an option chooses fits in one run, and raises in the others. An engine of
+DeepSpeed casts its weights to the type that its configuration enables, and nothing that it is given.
 
 ## Fix
 
@@ -97,7 +98,9 @@ def _message(meeting: Meeting) -> str:
     if meeting.odd.node is meeting.meant.node:
         return f"{odd} has the project's dtype on one path; on the other it is fed to the model as the data came"
     if is_other_half(meeting) and meeting.odd.atom.dtype is not None:
-        half = meeting.odd.atom.dtype.name
+        half, other = meeting.odd.atom.dtype.name, meeting.meant.atom.dtype
+        if other is not None:
+            return f"{odd} is {half} and is fed to {meant}, whose weights are {other.name}: this raises"
         return f"{odd} is {half} and is fed to {meant}, which has another dtype in a run of the project: this raises"
     if meeting.meant.atom.made is MadeHow.AUTOCAST:
         wide = "has float32 weights" if meeting.operation == "module" else "is float32"

@@ -167,9 +167,11 @@ def _is_joined_anywhere(meeting: Meeting) -> bool:
 
 
 def is_other_half(meeting: Meeting) -> bool:
-    """Whether a 16-bit type that is written down meets weights whose dtype the project chooses."""
-    chosen = meeting.meant.atom.dtype is None and meeting.operation == "module" and meeting.mix == "raises"
-    return chosen and meeting.odd.atom.dtype in HALVES
+    """Whether a 16-bit type that is written down meets weights of the other one, or whose dtype the project chooses."""
+    meant = meeting.meant.atom.dtype
+    other = meant is None or (meeting.certain and meant in HALVES)
+    entered = meeting.operation == "module" and meeting.mix == "raises"
+    return other and entered and meeting.odd.atom.dtype in HALVES
 
 
 def is_left_by_autocast(meeting: Meeting) -> bool:
