@@ -26,7 +26,8 @@ gradients before the step.
 Weights in float16 (`model.half()`) that an optimizer steps without loss scaling lose the same gradients; a GradScaler
 does not go with them (scaler-with-16-bit-parameters): keep the weights in float32 and compute under autocast. A scaler
 that is off in some run (`enabled=args.dtype == "fp16"`) beside a region that is float16 in all is reported, too: the
-region takes the dtype, or the switch, of the scaler.
+region takes the dtype, or the switch, of the scaler. So is a loss that goes to a plain `backward()` and a plain step of
+one optimizer, where a scaler of the file scales the losses of the others, as in a GAN.
 
 ## Not flagged
 
@@ -85,18 +86,20 @@ from ...codemod.torch.weights import cast_dtype
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.loads import loads_in
 from .given_runs import comes_out
+from .one_of_two_scaled import beside_scaled
 
 LOST = "gradients below 6e-8 become zero"
 
 
 def check(project: Project) -> Iterator[Finding]:
+    told: set[ast.Call] = set()
     for region in autocasts(project):
         entries = entries_of(project, region)
         if not entries or never_reached(project, region.module, region.node) or not _computes_in_half(project, region):
             continue
         for entry in entries:
             if not (is_without_gradients(entry.module, entry.node) or _is_passed_by(project, entry)):
-                yield from _unscaled(project, region, entry)
+                yield from _unscaled(project, region, entry, told)
     yield from _of_float16_weights(project)
     yield from _with_scaler_off(project)
 
@@ -159,7 +162,8 @@ def _may_be_float16(project: Project) -> bool:
     return any(True for _ in project.python_documents((".half(", "float16")))
 
 
-def _unscaled(project: Project, region: Autocast, entry: RegionEntry) -> Iterator[Finding]:
+def _unscaled(project: Project, region: Autocast, entry: RegionEntry, told: set[ast.Call]) -> Iterator[Finding]:
+    """``told``: the backward passes beside a scaler that have their finding: several regions may lead to one."""
     if _holds_half_weights(project, entry.module):
         return  # a GradScaler could not unscale their gradients
     step = training_step(project, region, entry)
@@ -170,6 +174,9 @@ def _unscaled(project: Project, region: Autocast, entry: RegionEntry) -> Iterato
         idle = idle_scalers(project, step.module)
         unused = [item.module.place(item.call, "this scaler scales nothing") for item in idle]
         yield _finding(region, step, [None if idle else added], *chosen, *unused)
+    elif step is not None and step.backward not in told and (places := beside_scaled(project, step)):
+        told.add(step.backward)
+        yield _finding(region, step, (), *places)
     if region.node is entry.node:
         yield from _beside_accelerator(project, region)
 
