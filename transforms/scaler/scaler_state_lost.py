@@ -19,7 +19,7 @@ documentation saves and loads model, optimizer and scaler together). A new GradS
 ## Not flagged
 
 Runs that nothing in the project resumes, or for which nothing switches the scaler on; a state whose key is read, or
-whose scaler is passed to other code; a scaler that only ever runs under bfloat16; an optimizer that is recreated as
+whose scaler is passed to code that is not seen; a scaler that only ever runs under bfloat16; an optimizer that is recreated as
 well. A state that is not saved at all, and a scaler for each epoch, are [PF106](scaler-state-not-saved.md).
 """
 
@@ -30,7 +30,7 @@ from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
 from ...codemod.python.keywords import key_of
-from ...codemod.python.names import ModuleNames, attribute_chain, string_of
+from ...codemod.python.names import ModuleNames, attribute_chain, modules_with, string_of
 from ...codemod.python.paths import exclusive, function_of, loops, position
 from ...codemod.source.project import Project
 from ...codemod.torch.scalers import NameAlias, Scaler, ScalerUse
@@ -39,7 +39,8 @@ from .scaler_state.checkpoints import stepped_transfers
 from .scaler_state.made_anew import active_scalers, has_state, made_each_step
 from .scaler_state.save_scaler_state import loading_fix
 
-LOADS_STATE = ("load_state_dict", "private", "stored", "escaped", "bound-method", "returned", "method", "argument")
+LOADS_STATE = ("load_state_dict", "private", "stored", "escaped", "bound-method", "returned", "method")
+"""Uses that load a state, or leave it to code that is not seen; a function that takes the scaler is followed."""
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -58,7 +59,7 @@ def not_loaded(project: Project, scaler: Scaler) -> Iterator[Finding]:
     transfers = stepped_transfers(project, scaler)
     loads = [item for item in transfers if item.kind == "load"]
     keys = [key for use in saves if (key := _key_of(use)) is not None]
-    modules = dict.fromkeys((*scaler.modules, *(item.module for item in transfers)))
+    modules = list(modules_with(project, (*keys, "scaler"))) if keys else []
     if not any(is_reached(project, item.module, item.call) for item in loads):
         return
     if len(keys) < len(saves) or any(_is_read(module, key) for module in modules for key in keys):
