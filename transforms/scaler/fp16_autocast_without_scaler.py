@@ -27,7 +27,8 @@ Weights in float16 (`model.half()`) that an optimizer steps without loss scaling
 does not go with them (scaler-with-16-bit-parameters): keep the weights in float32 and compute under autocast. A scaler
 that is off in some run (`enabled=args.dtype == "fp16"`) beside a region that is float16 in all is reported, too: the
 region takes the dtype, or the switch, of the scaler. So is a loss that goes to a plain `backward()` and a plain step of
-one optimizer, where a scaler of the file scales the losses of the others, as in a GAN.
+one optimizer, where a scaler of the file scales the losses of the others, as in a GAN; and a plain step under apex's
+levels O1 and O2, where no code of the project calls `amp.scale_loss`.
 
 ## Not flagged
 
@@ -85,6 +86,7 @@ from ...codemod.torch.unscaled_steps import (
 from ...codemod.torch.weights import cast_dtype
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.loads import loads_in
+from .apex_without_scale import unscaled_apex
 from .given_runs import comes_out
 from .one_of_two_scaled import beside_scaled
 
@@ -102,6 +104,7 @@ def check(project: Project) -> Iterator[Finding]:
                 yield from _unscaled(project, region, entry, told)
     yield from _of_float16_weights(project)
     yield from _with_scaler_off(project)
+    yield from (rule.found(*draft) for draft in unscaled_apex(project))
 
 
 def _with_scaler_off(project: Project) -> Iterator[Finding]:

@@ -19,8 +19,9 @@ documentation saves and loads model, optimizer and scaler together). A new GradS
 ## Not flagged
 
 Runs that nothing in the project resumes, or for which nothing switches the scaler on; a state whose key is read, or
-whose scaler is passed to code that is not seen; a scaler that only ever runs under bfloat16; an optimizer that is recreated as
-well. A state that is not saved at all, and a scaler for each epoch, are [PF106](scaler-state-not-saved.md).
+whose scaler is passed to code that is not seen; a scaler that only ever runs under bfloat16; an optimizer that is
+recreated as well. A state that is not saved at all, and a scaler for each epoch, are
+[PF106](scaler-state-not-saved.md).
 """
 
 from __future__ import annotations
