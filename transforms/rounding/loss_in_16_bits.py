@@ -85,10 +85,18 @@ def check(project: Project) -> Iterator[Finding]:
         module = names_of(project, document)
         if is_aside(module):
             continue
+        found = dict[ast.Call, Finding]()
         for call in module.calls:
             name = _loss(project, module, call)
             if name and call.args and not isinstance(call.args[0], ast.Starred):
-                yield from _finding(project, module, call, name)
+                found.update((call, finding) for finding in _finding(project, module, call, name))
+        yield from (finding for call, finding in found.items() if found.keys().isdisjoint(_inner(module, call)))
+
+
+def _inner(module: ModuleNames, loss: ast.Call) -> Iterator[ast.AST]:
+    """What computes the logarithms that a loss is given: ``kl_div(log_softmax(logits), chances)`` is one mistake."""
+    given = only_value(module, loss.args[0]) or loss.args[0]
+    yield from ast.walk(given)
 
 
 def _loss(project: Project, module: ModuleNames, call: ast.Call) -> str:
