@@ -4,7 +4,8 @@
 
 Nothing raises. `torch.backends.cuda.matmul.allow_tf32 = False` above `torch.set_float32_matmul_precision("high")`
 leaves products of float32 in TF32, with 10 bits after the point in place of 23, though the code says that they are
-not; `= True` above `"highest"` leaves them as slow as they were.
+not; `= True` above `"highest"` leaves them as slow as they were. `NVIDIA_TF32_OVERRIDE=0` in the script that launches a
+program outweighs whatever the program allows.
 
 ## Why
 
@@ -17,8 +18,9 @@ None is written, as nobody but the author knows which of both is wanted. Keep on
 
 ## Not flagged
 
-Settings that agree; one that only some runs come to; the other order, in which `"high"` still counts for other devices;
-values that are chosen at run time; anything computed between both, which may be a comparison of precisions; tests.
+Settings that agree; a variable that not every launch of the program sets (a comparison); a setting that only some runs
+come to; the other order, in which `"high"` still counts for other devices; values that are chosen at run time; anything
+computed between both, which may be a comparison of precisions; tests.
 """
 
 from __future__ import annotations
@@ -26,13 +28,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Finding, Rule
-from ...codemod.purpose.files import is_test
-from ...codemod.python.arguments import argument
-from ...codemod.python.bindings import only_value
-from ...codemod.python.names import ModuleNames, checked_modules, string_of
-from ...codemod.python.paths import calls_of, function_of, guard_facts, loops, position
-from ...codemod.source.project import Project
+from ....codemod.model import Finding, Rule
+from ....codemod.purpose.files import is_test
+from ....codemod.python.arguments import argument
+from ....codemod.python.bindings import only_value
+from ....codemod.python.names import ModuleNames, checked_modules, string_of
+from ....codemod.python.paths import calls_of, function_of, guard_facts, loops, position
+from ....codemod.source.project import Project
+from .overridden_tf32 import overridden
 
 SETTER, SWITCH = "set_float32_matmul_precision", "allow_tf32"
 BACKEND = "torch.backends.cuda.matmul"
@@ -53,6 +56,7 @@ def check(project: Project) -> Iterator[Finding]:
         for _, value, statement in module.attribute_stores.get(SWITCH, ()) if not is_test(module.path) else ():
             if isinstance(value, ast.Constant) and isinstance(value.value, bool) and _is_of_products(module, statement):
                 yield from _undone(module, statement, allowed=value.value)
+    yield from (rule.found(*draft) for draft in overridden(project))
 
 
 def _undone(module: ModuleNames, statement: ast.stmt, *, allowed: bool) -> Iterator[Finding]:
