@@ -24,7 +24,8 @@ Options of which an attribute is read anywhere in the program (but for what a cl
 asks for; namespaces that are passed to other libraries, or turned into a dictionary that goes there (what is printed,
 logged or saved still reads nothing); options that are off by default and that no launch line or read-me shows; TF32,
 which only makes a run faster; options whose help says that they have no effect; parsers of the project's own classes;
-what asks for mixed precision where an autocast without a switch gives it anyway; what belongs to a precision that the
+what asks for mixed precision where an autocast without a switch gives it anyway, in the type
+that is asked for; what belongs to a precision that the
 code refuses (`assert not use_fp16`). Parameters of functions that only raise or do nothing, that override or
 implement something, that have namesakes with the same parameter, that are passed on as values, or that nobody in the
 project passes a precision for (what options are when nothing sets them counts); functions that delete the parameter,

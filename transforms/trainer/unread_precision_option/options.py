@@ -41,10 +41,12 @@ def unread_options(project: Project, module: ModuleNames) -> Iterator[Draft]:
     declared = options_in(project, module)
     wanted = [option for group in declared.values() for option in group if _is_wanted(option)]
     program = _program_of(project, module) if wanted else ()
-    if not program or any(_hands_out(project, other) or is_on_anyway(project, other, other.tree) for other in program):
+    if not program or any(_hands_out(project, other) for other in program):
         return
     functions = [scope for other in program for scope in other.scopes]
     for option in wanted:
+        if any(is_on_anyway(project, other, other.tree, option.name) for other in program):
+            continue
         is_read = any(_reads(other, option, declared) for other in program) or is_refused(option.name, functions)
         scaler = switched_scaler(project, program, option) if is_read else None
         if (not is_read or scaler is not None) and is_asked_for(project, module, option):

@@ -10,8 +10,8 @@ from ....codemod.purpose.decided import OFF
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import Guard
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import autocasts_in, is_float32_island, runs_without_gradients
-from ....codemod.torch.dtypes import FP32, Constant, as_dtype
+from ....codemod.torch.autocast import autocasts_in, dtype_scenarios, is_float32_island, runs_without_gradients
+from ....codemod.torch.dtypes import BF16, FP16, FP32, Constant, Dtype, as_dtype
 
 WORDS = (
     "fp16",
@@ -28,6 +28,8 @@ CERTAIN = frozenset(("fp16", "bf16", "float16", "bfloat16", "autocast"))
 TOGETHER = (frozenset(("mixed", "precision")), frozenset(("half", "precision")), frozenset(("use", "amp")))
 SWITCHED = frozenset(("amp",))
 """Names that say a precision only where they switch something: ``amp`` can be an amplitude."""
+OTHERS: dict[str, Dtype] = {"fp16": BF16, "float16": BF16, "bf16": FP16, "bfloat16": FP16}
+"""Words that ask for a 16-bit type, and the one that they do not ask for."""
 ASIDE = frozenset(("no", "not", "disable", "path", "file", "dir", "name", "model", "ckpt", "weights", "size", "ratio"))
 
 
@@ -73,10 +75,15 @@ def is_asked(value: Constant) -> bool:
     return bool(value) and str(value).lower() not in OFF and as_dtype(value) != FP32
 
 
-def is_on_anyway(project: Project, module: ModuleNames, scope: ast.AST) -> bool:
-    """Whether a step in ``scope`` always runs under autocast: an unread switch for that is left over, and harmless."""
+def is_on_anyway(project: Project, module: ModuleNames, scope: ast.AST, name: str = "") -> bool:
+    """Whether a step in ``scope`` always runs under autocast: an unread switch for that is left over, and harmless.
+
+    Not where it is the other 16-bit type that ``name`` asks for: ``--bf16`` beside a region in float16.
+    """
+    other = next((dtype for word, dtype in OTHERS.items() if word in _words(name)), None)
     return any(
         item.enabled_node is None
+        and (other is None or {scenario.value for scenario in dtype_scenarios(project, item)} != {other})
         and (scope is module.tree or scope in module.ancestors(item.node))
         and not (is_float32_island(project, item) or runs_without_gradients(item))
         for item in autocasts_in(project, module)
