@@ -4,8 +4,9 @@
 
 `if model.dtype == "bfloat16":` and `if str(x.dtype) == "float16":` are never true, so the branch for 16 bits (a scaler,
 an autocast, a cast) does not run; `!=` is always true. Nothing is raised. With `--dtype` restricted to `float16` and
-`bfloat16`, `args.dtype == "bf16"` is never true either; with `--precision` of `type=int`, `args.precision == "16"` is
-never true, nor is `== 16` where it is a string. After `if "float16" in name:` the branch for
+`bfloat16`, `args.dtype == "bf16"` is never true either, nor is `cfg.precision == "bfloat16"` where each configuration
+of the project says `bf16` and no code does; with `--precision` of `type=int`, `args.precision == "16"` is never true,
+nor is `== 16` where it is a string. After `if "float16" in name:` the branch for
 `"bfloat16" in name` is never reached: bfloat16 is taken for float16. Under Lightning 2 `trainer.precision == 16` is
 never true: it is `"16-mixed"`, whatever the Trainer was given. With `device = torch.device("cuda")` an
 `autocast("cuda", enabled=device == "cuda")` is never on.
@@ -27,9 +28,9 @@ words in words, and devices.
 
 Settings (`args.dtype`, `config.dtype`), which are strings; arrays of NumPy and whatever is not certainly torch's:
 a dtype that the code names, a parameter or buffer of a module, a tensor made above; options whose declared choices hold
-the word, that are stored elsewhere, or are compared with the right word too; the precision of a Trainer where the
-project allows Lightning 1, or compares it with the new names too; variables that never hold the dtype that is named;
-tests.
+the word, that are stored elsewhere, or are compared with the right word too; settings of which the project's code
+names the other spelling anywhere; the precision of a Trainer where the project allows Lightning 1, or compares it with
+the new names too; variables that never hold the dtype that is named; tests.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from .choices_of_options import words_not_offered
 from .device_with_string import device_with_string
 from .kinds_of_options import values_of_another_kind
 from .known_dtypes import dtype_with_string
+from .spellings_given import spellings_never_given
 from .trainer_precision import old_names_of_precision
 
 MAKING_STRINGS = ("lower", "upper", "strip", "replace", "removeprefix", "casefold", "join", "format")
@@ -108,6 +110,7 @@ KINDS = (
     dtype_with_string,
     device_with_string,
     words_not_offered,
+    spellings_never_given,
     values_of_another_kind,
     shadowed_words,
     old_names_of_precision,

@@ -57,12 +57,12 @@ def _same_dtype(word: str, offered: list[str]) -> str:
 def _is_handled(module: ModuleNames, meant: set[str]) -> bool:
     """Whether the file speaks of the offered spelling too, beside the declaration."""
     for node in module.of_type(ast.Constant):
-        if isinstance(node.value, str) and node.value in meant and not _is_declared(module, node):
+        if isinstance(node.value, str) and node.value in meant and not is_declared(module, node):
             return True
     return False
 
 
-def _is_declared(module: ModuleNames, node: ast.AST) -> bool:
+def is_declared(module: ModuleNames, node: ast.AST) -> bool:
     calls = (item for item in module.ancestors(node) if isinstance(item, ast.Call))
     return any(isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument" for call in calls)
 
