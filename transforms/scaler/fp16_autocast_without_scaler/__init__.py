@@ -46,23 +46,23 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.half.half_weights import SteppedWeights, stepped_weights, weights_of_optimizer
-from ...codemod.model import Finding, Fix, Place, Rule
-from ...codemod.purpose.decided import Decided, decided
-from ...codemod.purpose.entered import entries_of
-from ...codemod.purpose.given import is_run
-from ...codemod.purpose.proved_reach import is_reached
-from ...codemod.purpose.regimes import conditions_of, regime_of
-from ...codemod.purpose.steps import only_measures
-from ...codemod.purpose.training import is_aside
-from ...codemod.python.arguments import receiver_of
-from ...codemod.python.conditions import conditions_in, never_reached
-from ...codemod.python.creations import Creation, creations_of
-from ...codemod.python.names import ModuleNames, modules_with
-from ...codemod.python.paths import function_of, guards
-from ...codemod.source.project import Project
-from ...codemod.torch.accelerators import accelerator_at
-from ...codemod.torch.autocast import (
+from ....codemod.half.half_weights import SteppedWeights, stepped_weights, weights_of_optimizer
+from ....codemod.model import Finding, Fix, Place, Rule
+from ....codemod.purpose.decided import Decided, decided
+from ....codemod.purpose.entered import entries_of
+from ....codemod.purpose.given import is_run
+from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.purpose.regimes import conditions_of, regime_of
+from ....codemod.purpose.steps import only_measures
+from ....codemod.purpose.training import is_aside
+from ....codemod.python.arguments import receiver_of
+from ....codemod.python.conditions import conditions_in, never_reached
+from ....codemod.python.creations import Creation, creations_of
+from ....codemod.python.names import ModuleNames, modules_with
+from ....codemod.python.paths import function_of, guards
+from ....codemod.source.project import Project
+from ....codemod.torch.accelerators import accelerator_at
+from ....codemod.torch.autocast import (
     Autocast,
     autocasts,
     changes_default,
@@ -70,10 +70,10 @@ from ...codemod.torch.autocast import (
     is_float32_island,
     is_without_gradients,
 )
-from ...codemod.torch.dtypes import FP16, Dtype
-from ...codemod.torch.scaler_edits.add_scaler import fix
-from ...codemod.torch.scalers import Scaler, scalers
-from ...codemod.torch.unscaled_steps import (
+from ....codemod.torch.dtypes import FP16, Dtype
+from ....codemod.torch.scaler_edits.add_scaler import fix
+from ....codemod.torch.scalers import Scaler, scalers
+from ....codemod.torch.unscaled_steps import (
     ASKS_FOR_SCALING,
     LossStep,
     RegionEntry,
@@ -83,11 +83,11 @@ from ...codemod.torch.unscaled_steps import (
     scales_somehow,
     training_step,
 )
-from ...codemod.torch.weights import cast_dtype
-from ...codemod.trainers.reading.links import sources
-from ...codemod.trainers.reading.loads import loads_in
+from ....codemod.torch.weights import cast_dtype
+from ....codemod.trainers.reading.links import sources
+from ....codemod.trainers.reading.loads import loads_in
+from ..given_runs import comes_out
 from .apex_without_scale import unscaled_apex
-from .given_runs import comes_out
 from .one_of_two_scaled import beside_scaled
 
 LOST = "gradients below 6e-8 become zero"

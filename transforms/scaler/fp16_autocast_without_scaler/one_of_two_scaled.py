@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.model import Place
-from ...codemod.python.arguments import owner_of
-from ...codemod.python.names import ModuleNames, last_name
-from ...codemod.python.paths import exclusive, function_of, position
-from ...codemod.source.project import Project
-from ...codemod.torch.scaler import Scaler
-from ...codemod.torch.scalers import scalers
-from ...codemod.torch.unscaled_steps import LossStep, names_scaling
-from .given_runs import is_on
+from ....codemod.model import Place
+from ....codemod.python.arguments import owner_of
+from ....codemod.python.names import ModuleNames, last_name
+from ....codemod.python.paths import exclusive, function_of, position
+from ....codemod.source.project import Project
+from ....codemod.torch.scaler import Scaler
+from ....codemod.torch.scalers import scalers
+from ....codemod.torch.unscaled_steps import LossStep, names_scaling
+from ..given_runs import is_on
 
 PLAIN = ("scale", "step", "update", "unscale_", "assigned", "none-test", "state_dict", "load_state_dict")
 """Uses of a scaler that do nothing to the gradients of another optimizer."""

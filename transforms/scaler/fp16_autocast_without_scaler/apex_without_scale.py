@@ -5,17 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Draft, Place
-from ...codemod.purpose.files import is_test
-from ...codemod.purpose.given import is_run
-from ...codemod.purpose.imports import imported_modules
-from ...codemod.python.arguments import argument, hides_arguments, owner_of
-from ...codemod.python.names import ModuleNames, modules_with
-from ...codemod.python.paths import exclusive, function_of, position
-from ...codemod.source.project import Project
-from ...codemod.torch.unscaled_steps import names_scaling
-from ...codemod.trainers.reading.links import sources
-from ...codemod.trainers.reading.source import GIVEN
+from ....codemod.model import Draft, Place
+from ....codemod.purpose.files import is_test
+from ....codemod.purpose.given import is_run
+from ....codemod.purpose.imports import imported_modules
+from ....codemod.python.arguments import argument, hides_arguments, owner_of
+from ....codemod.python.names import ModuleNames, modules_with
+from ....codemod.python.paths import exclusive, function_of, position
+from ....codemod.source.project import Project
+from ....codemod.torch.unscaled_steps import names_scaling
+from ....codemod.trainers.reading.links import sources
+from ....codemod.trainers.reading.source import GIVEN
 
 SCALING = ("scale_loss", "caler", "FP16_Optimizer", "loss_scale", "get_scale")
 """Words of a project whose code may scale the loss in some way."""
