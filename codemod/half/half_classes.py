@@ -68,7 +68,7 @@ def _casts_at(project: Project, path: str) -> tuple[tuple[ModuleNames, ast.Call,
 
 def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ProjectClass]]:
     """Casts of whole models to 16 bits in a file that calls them, casts them no more and opens no region; classes."""
-    if _may_wrap(module):
+    if may_wrap(module):
         return
     if any(not item.switched_off for item in autocasts_by_node(project, module).values()):
         return
@@ -102,7 +102,7 @@ def entries_of(project: Project, module: ModuleNames, cast: ast.Call, owner: Pro
     found: list[ast.Call] = []
     for name, call in applications_of(project, module, cast):
         known = name not in SETTING and flow_of(project).method(owner, name) is not None
-        if known and goes_on(project, module, call) and not _may_be_inside(project, module, call):
+        if known and goes_on(project, module, call) and not may_be_inside(project, module, call):
             found.append(call)
     return found[:MAX_ENTRIES]
 
@@ -112,7 +112,7 @@ def goes_on(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     return not is_caught(module, call, "RuntimeError") and is_reached(project, module, call)
 
 
-def _may_be_inside(project: Project, module: ModuleNames, node: ast.AST, hops: int = MAX_HOPS) -> bool:
+def may_be_inside(project: Project, module: ModuleNames, node: ast.AST, hops: int = MAX_HOPS) -> bool:
     """Whether autocast may be open around ``node``, or around a call that leads to its function."""
     if is_in_context(module, node):
         return True
@@ -120,7 +120,7 @@ def _may_be_inside(project: Project, module: ModuleNames, node: ast.AST, hops: i
     if not hops or not isinstance(function, FunctionNode):
         return False
     sites = callers_of(project, module, function).sites
-    return any(_may_be_inside(project, site.module, site.call, hops - 1) for site in sites)
+    return any(may_be_inside(project, site.module, site.call, hops - 1) for site in sites)
 
 
 def certain_regions(project: Project) -> Iterator[tuple[ModuleNames, list[ast.Call], ProjectClass, Creation]]:
@@ -128,7 +128,7 @@ def certain_regions(project: Project) -> Iterator[tuple[ModuleNames, list[ast.Ca
     if flow_of(project).changes_default_dtype:
         return
     for module in modules_with(project, ("autocast",)):
-        if purpose_of(module.path) in (Purpose.TEST, Purpose.DOCUMENTATION) or _may_wrap(module):
+        if purpose_of(module.path) in (Purpose.TEST, Purpose.DOCUMENTATION) or may_wrap(module):
             continue
         found: dict[ast.Call, list[tuple[Model, ast.Call]]] = {}
         for region in autocasts_by_node(project, module).values():
@@ -144,7 +144,7 @@ def certain_regions(project: Project) -> Iterator[tuple[ModuleNames, list[ast.Ca
                 yield module, [call for _, call in uses][:MAX_ENTRIES], owner, made
 
 
-def _may_wrap(module: ModuleNames) -> bool:
+def may_wrap(module: ModuleNames) -> bool:
     return any(name in module.calls_by_name for name in REGION_MAKERS)
 
 

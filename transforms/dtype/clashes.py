@@ -34,6 +34,7 @@ from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP32, HALVES, Dtype
 from ...codemod.torch.tables.operations import keeps_dtype
 from ...codemod.torch.weights import is_device
+from .behind_regions import is_met_behind_region
 from .recast_elsewhere import is_given_in_float32, is_recast_elsewhere
 from .surroundings import (
     MOVING,
@@ -86,7 +87,8 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
         key = (meeting.node, meeting.odd.node)
         if (meeting.node in at_seen and key not in found) or contradiction(project, meeting):
             continue  # the rehearsal knows better
-        if is_only_possible(project, meeting) or _is_in_region(project, meeting):
+        behind = is_met_behind_region(project, meeting)
+        if is_only_possible(project, meeting) or (not behind and _is_in_region(project, meeting)):
             continue
         if is_caught(meeting.module, meeting.node, "RuntimeError"):
             continue
@@ -94,7 +96,7 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
             continue
         if not is_proved(project, meeting) or is_recast_elsewhere(project, meeting):
             continue
-        if not is_mistake(meeting) or is_cast_on_the_way(meeting):
+        if not (behind or is_mistake(meeting)) or is_cast_on_the_way(meeting):
             continue
         if is_on_purpose(meeting):
             continue

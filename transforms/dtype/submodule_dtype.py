@@ -11,9 +11,10 @@ the same`.
 
 Modules do not cast their inputs, and a data loader, `ToTensor()` and diffusers' `alphas_cumprod` give float32. Frozen
 parts usually run outside of the autocast region that hides this for the trained model. What autocast computed is 16-bit
-also where it is off: in `with torch.autocast(..., enabled=False)`, and behind the region. A 16-bit type that is written
-down (`x.half()`) beside a model whose dtype an option chooses fits in one run, and raises in the others. An engine of
-DeepSpeed casts its weights to the type that its configuration enables, and nothing that it is given.
+also where it is off: in `with torch.autocast(..., enabled=False)`, and behind the region, where a probe in float32
+takes the features of a frozen model. A 16-bit type that is written down (`x.half()`) beside a model whose dtype an
+option chooses fits in one run, and raises in the others. An engine of DeepSpeed casts its weights to the type that its
+configuration enables, and nothing that it is given.
 
 ## Fix
 
