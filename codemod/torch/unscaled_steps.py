@@ -16,9 +16,11 @@ from ..source.facts import memo
 from ..source.project import Project
 from .autocast import Autocast
 from .entering_calls import sites_of
+from .hand_scaling import multiplied
 from .made_with_gradients import GradientsMade, differentiated, made_of
 from .scaler import Scaler
 from .scalers import scalers
+from .steps_beside import is_optimizer_step, steps_beside
 
 SCALING_WORDS = (
     "scaler",
@@ -97,7 +99,7 @@ def plain_steps(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Cal
     """The backward passes of a file whose loss nothing scales, each with the optimizer's step in its function."""
     for call in module.calls_by_name.get("backward", ()) if not scales_somehow(project, module) else ():
         function, loss = function_of(module, call), _loss_of(call)
-        if not isinstance(loss, ast.Name) or call.args or loss.id in project.memo(_multiplied, function):
+        if not isinstance(loss, ast.Name) or call.args or loss.id in project.memo(multiplied, function):
             continue
         steps = _steps_of(project, module, call)
         if steps:
@@ -113,7 +115,7 @@ def accelerated_step(region: Autocast, accelerator: str) -> LossStep | None:
     for call in backwards[bisect_left(backwards, position(block), key=position) :]:
         loss = call.args[0] if len(call.args) == 1 else None
         if isinstance(loss, ast.Name) and loss.id in made and ast.unparse(call.func) == f"{accelerator}.backward":
-            steps = tuple(item for item in module.calls_inside.get((function, "step"), []) if _steps(item))
+            steps = tuple(item for item in module.calls_inside.get((function, "step"), []) if is_optimizer_step(item))
             return LossStep(module, function, region, call, steps) if steps else None
     return None
 
@@ -133,7 +135,7 @@ def _step_with(
         if not isinstance(call.func, ast.Attribute):
             continue
         loss = _loss_of(call)
-        is_scaled = ast.unparse(loss) in project.memo(_multiplied, function)
+        is_scaled = ast.unparse(loss) in project.memo(multiplied, function)
         is_other = is_scaled or exclusive(module, call, made_at) or not made.holds(module, loss)
         steps = () if is_other else _steps_of(project, module, call)
         if steps:
@@ -153,14 +155,26 @@ def _step_of_callee(
     for call, argument in later:
         if exclusive(module, call, made_at) or not made.holds(module, argument):
             continue
-        target = called_function(project, module, call) or _called_object(project, module, call)
-        name = target.parameter_for(call, argument) if target is not None else None
-        is_scaled = argument.id in project.memo(_multiplied, function)
-        if target is None or name is None or is_scaled or scales_somehow(project, target.module):
-            continue
-        for backward in target.module.calls_inside.get((target.node, "backward"), ()):
-            is_it = ast.unparse(_loss_of(backward)) == name and name not in project.memo(_multiplied, target.node)
-            steps = _steps_of(project, target.module, backward) if is_it and not backward.args else ()
+        found = _step_taken(project, region, module, call, argument)
+        if found is not None and argument.id not in project.memo(multiplied, function):
+            return found
+    return None
+
+
+def _step_taken(
+    project: Project, region: Autocast, module: ModuleNames, call: ast.Call, argument: ast.expr
+) -> LossStep | None:
+    """The pass of a function that is given a loss, and the step in it or in another method of its object."""
+    target = called_function(project, module, call) or _called_object(project, module, call)
+    name = target.parameter_for(call, argument) if target is not None else None
+    if target is None or name is None or scales_somehow(project, target.module):
+        return None
+    for backward in target.module.calls_inside.get((target.node, "backward"), ()):
+        is_it = ast.unparse(_loss_of(backward)) == name and name not in project.memo(multiplied, target.node)
+        if is_it and not backward.args:
+            beside = (step for _, step in steps_beside(project, module, call, target))
+            others = (step for step in beside if not _is_own_optimizer(project, target.module, step))
+            steps = _steps_of(project, target.module, backward) or tuple(others)
             if steps:
                 return LossStep(target.module, target.node, region, backward, steps)
     return None
@@ -192,7 +206,7 @@ def _called_object(project: Project, module: ModuleNames, call: ast.Call) -> Fun
 def _steps_of(project: Project, module: ModuleNames, backward: ast.Call) -> tuple[ast.Call, ...]:
     """The steps of optimizers in the function of a backward pass, where none is the project's own."""
     called = module.calls_inside.get((function_of(module, backward), "step"), [])
-    steps = tuple(item for item in called if _steps(item) and not exclusive(module, item, backward))
+    steps = tuple(item for item in called if is_optimizer_step(item) and not exclusive(module, item, backward))
     return () if any(_is_own_optimizer(project, module, item) for item in steps) else steps
 
 
@@ -204,9 +218,23 @@ def _step_of_caller(project: Project, region: Autocast, entry: RegionEntry, made
     for module, call in _flowing(project, entry.module, function, MAX_HOPS):
         statement = module.statement_of(call)
         behind = made_of(project, module, function_of(module, call), statement)
-        found = _step_with(project, region, module, statement, behind)
+        made_here = (project, region, module, statement, behind)
+        found = _step_with(*made_here) or _step_of_callee(*made_here)
         if found is not None:
             return found
+    return _step_of_taker(project, region, entry, function)
+
+
+def _step_of_taker(project: Project, region: Autocast, entry: RegionEntry, function: FunctionNode) -> LossStep | None:
+    """``stepper.backward(loss_of(batch).mean())``: what the function returns is passed on where it is called."""
+    for module, call in sites_of(project, entry.module, function):
+        above = {item: None for item in module.ancestors(call) if isinstance(item, ast.Call)}
+        for taker in above if not scales_somehow(project, module) else ():
+            for given in (*taker.args, *(item.value for item in taker.keywords)):
+                plain = call in differentiated(given) and not project.memo(multiplied, given)
+                found = _step_taken(project, region, module, taker, given) if plain else None
+                if found is not None:
+                    return found
     return None
 
 
@@ -229,7 +257,7 @@ def _returns_it(project: Project, module: ModuleNames, function: FunctionNode, s
     """Whether each return of a function gives back what a statement makes, not scaled by hand."""
     made = made_of(project, module, function, statement).names
     returned = [item for item in module.returns_of(function) if item.value is not None]
-    return not project.memo(_multiplied, function) and all(
+    return not project.memo(multiplied, function) and all(
         item is statement or any(isinstance(each, ast.Name) and each.id in made for each in differentiated(item.value))
         for item in returned
         if item.value is not None
@@ -240,7 +268,7 @@ def _returns_one_of(project: Project, entry: RegionEntry, function: FunctionNode
     """Whether all that a function returns is one of these variables, not scaled by hand, or made in the region."""
     module, block = entry.module, entry.block
     returned = [item for item in module.returns_of(function) if item.value is not None]
-    plain = set(made) - project.memo(_multiplied, function)
+    plain = set(made) - project.memo(multiplied, function)
     return bool(returned) and all(
         (isinstance(item.value, ast.Name) and item.value.id in plain) or block in module.ancestors(item)
         for item in returned
@@ -255,35 +283,6 @@ def _loss_of(call: ast.Call) -> ast.expr:
     if isinstance(receiver, ast.Subscript) and isinstance(receiver.slice, ast.Constant):
         receiver = receiver.value  # one of several losses
     return receiver
-
-
-def _multiplied(_: Project, function: ast.AST) -> frozenset[str]:
-    """What is scaled by hand in a function: ``loss * 1024``, ``loss * scale``."""
-    found: set[str] = set()
-    for node in ast.walk(function):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-            sides = [node.left, node.right]
-        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Mult):
-            sides = [node.target, node.value]
-        else:
-            continue
-        texts = [ast.unparse(side) for side in sides]
-        large = any(isinstance(side, ast.Constant | ast.BinOp) and _is_large(side) for side in sides)
-        if large or any("scal" in text.lower() for text in texts):
-            found.update(texts)
-    return frozenset(found)
-
-
-def _is_large(node: ast.expr) -> bool:
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.Pow)
-    value = node.value if isinstance(node, ast.Constant) else 0
-    return isinstance(value, int | float) and value >= 64
-
-
-def _steps(call: ast.Call) -> bool:
-    chain = attribute_chain(call.func)
-    return chain is not None and len(chain) > 1 and chain[-1] == "step" and "opt" in chain[-2].lower()
 
 
 def _is_own_optimizer(project: Project, module: ModuleNames, call: ast.Call) -> bool:

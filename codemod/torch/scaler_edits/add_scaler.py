@@ -37,6 +37,8 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
 
     ``condition``: source text that is true at module level where the step computes in float16; None: it always does.
     """
+    if any(function_of(step.module, item) is not step.function for item in step.steps):
+        return None
     asked = project.target in ("fp16-mixed", "portable")
     loop = _outermost_loop(project, step)
     start = loop or _definition_of(step)

@@ -28,7 +28,8 @@ does not go with them (scaler-with-16-bit-parameters): keep the weights in float
 that is off in some run (`enabled=args.dtype == "fp16"`) beside a region that is float16 in all is reported, too: the
 region takes the dtype, or the switch, of the scaler. So is a loss that goes to a plain `backward()` and a plain step of
 one optimizer, where a scaler of the file scales the losses of the others, as in a GAN; and a plain step under apex's
-levels O1 and O2, where no code of the project calls `amp.scale_loss`.
+levels O1 and O2, where no code of the project calls `amp.scale_loss`. `back(loss)` and `move()` of one object of the
+project are a step.
 
 ## Not flagged
 
