@@ -319,4 +319,6 @@ def _floats_given(known: TorchOperation, operands: list[NodeValue]) -> bool:
                 return not any(isinstance(inner, ast.Call) for inner in ast.walk(item)) or known.name != "tensor"
             if isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id == "float":
                 return True
+        if known.name == "full" and isinstance(item, ast.BinOp) and isinstance(item.op, ast.Div):
+            return True
     return False
