@@ -32,10 +32,11 @@ which begins to scale.
 ## Not flagged
 
 Autocast for CUDA in code that can also choose another accelerator: there it warns and changes nothing. Tests; arguments
-that are unpacked from elsewhere; a scaler of which no run comes to what it scales. An autocast that one of several
-imports names, where the run decides which. A device with an index that only a launcher's runs have (`LOCAL_RANK`), in a
-notebook or where nothing shows such a launch, and any index where the project allows PyTorch 2.4 or says nothing of its
-release.
+that are unpacked from elsewhere than a dictionary that is written down; a scaler of which no run comes to what it
+scales. An autocast that one of several imports names, where the run decides which; but what `try` imports from
+`torch.amp` is what every newer release calls, and needs its device. A device with an index that only a launcher's runs
+have (`LOCAL_RANK`), in a notebook or where nothing shows such a launch, and any index where the project allows PyTorch
+2.4 or says nothing of its release.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ from ....codemod.proof.needs import Known, Release
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.python.editing import EditPlace
-from ....codemod.python.names import ModuleNames, checked_modules, resolve, root_name, string_of
+from ....codemod.python.keywords import keywords_of
+from ....codemod.python.names import ModuleNames, checked_modules, resolve, string_of
 from ....codemod.python.paths import guards
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
@@ -60,6 +62,7 @@ from ....codemod.torch.devices import DeviceValue, devices_in_runs
 from ....codemod.torch.dtypes import TORCH_DTYPES
 from ....codemod.torch.imported import torch_at
 from .decorator_arguments import arguments_of_decorators
+from .named_by_imports import imports_of, is_new_where_it_is
 from .scaler_arguments import OLD, arguments_of_scalers, is_text, of_new_api
 
 INDEX_SINCE = "2.4"
@@ -114,11 +117,13 @@ def mistakes(project: Project, region: Autocast) -> Iterator[Draft]:
     """The arguments of one autocast that it does not take, at most one of each kind."""
     if region.call is None or region.form in ("partial", "reference") or not region.understood:
         return
-    if _has_several_imports(region):
+    imports = imports_of(region)
+    if len(imports) > 1 and not (region.device_node is None and is_new_where_it_is(project, region, imports)):
         return
-    if any(item.arg is None for item in region.call.keywords):  # the arguments stand elsewhere
+    given = keywords_of(region.module, region.call)
+    if not given.complete:  # the arguments stand elsewhere
         return
-    device = next((item.value for item in region.call.keywords if item.arg == "device"), None)
+    device = given.values.get("device")
     if device is not None and not region.is_old_api:
         yield _misnamed_device(project, region, region.call, device)
         return
@@ -129,19 +134,13 @@ def mistakes(project: Project, region: Autocast) -> Iterator[Draft]:
             yield _device_for_old_api(project, region, region.call)
             return
     elif region.device_node is None:
-        yield _without_device(project, region, region.call)
+        plain = len(imports) == 1 and all(item.arg is not None for item in region.call.keywords)
+        yield _without_device(project, region, region.call, fixable=plain)
         return
     else:
         yield from _wrong_device(project, region, region.device_node)
     yield from _wrong_dtype(project, region)
     yield from _wrong_switch(project, region)
-
-
-def _has_several_imports(region: Autocast) -> bool:
-    """Whether the run decides which of several imports named the autocast: each release may have its own call."""
-    root = root_name(region.reference)
-    bindings = region.module.scope_of(region.reference).lookup(root)
-    return len({item.qualified for item in region.module.imports_seen(bindings, region.reference)}) > 1
 
 
 def _fix(project: Project, message: str, *edits: Edit, certain: bool = True) -> Fix:
@@ -161,14 +160,16 @@ def _device_for_old_api(project: Project, region: Autocast, call: ast.Call) -> D
 
 def _misnamed_device(project: Project, region: Autocast, call: ast.Call, node: ast.expr) -> Draft:
     message = "autocast has no argument device, only device_type: this raises TypeError"
-    edit = region.module.name_argument(call, "device", "device_type")
     is_type = string_of(node) in DEVICES and region.device_node is None
-    return Draft.at(region.module, node, message, fixes=_if(is_type, (_fix(project, "call it device_type", edit),)))
+    if not is_type or not any(item.value is node for item in call.keywords):
+        return Draft.at(region.module, node, message)
+    edit = region.module.name_argument(call, "device", "device_type")
+    return Draft.at(region.module, node, message, fixes=(_fix(project, "call it device_type", edit),))
 
 
-def _without_device(project: Project, region: Autocast, call: ast.Call) -> Draft:
+def _without_device(project: Project, region: Autocast, call: ast.Call, *, fixable: bool) -> Draft:
     message = "autocast without a device_type raises TypeError"
-    if not needs_cuda(project, region.module, call):
+    if not fixable or not needs_cuda(project, region.module, call):
         return Draft.at(region.module, call, message)
     fix = _fix(project, 'pass "cuda"', region.module.set_argument(call, "device_type", '"cuda"'))
     return Draft.at(region.module, call, message, fixes=[fix])
