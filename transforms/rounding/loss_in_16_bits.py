@@ -66,6 +66,8 @@ from ...codemod.torch.dtypes import HALVES
 from .certain_halves import VIEWS, call_behind, certainly_half, may_open_regions
 
 FUNCTIONS = ("cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp")
+METHODS = ("log_softmax", "logsumexp")
+"""Those that tensors have as well: ``logits.log_softmax(-1)``."""
 CLASSES = ("CrossEntropyLoss", "NLLLoss", "LogSoftmax", "KLDivLoss")
 WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16")
 
@@ -88,15 +90,24 @@ def check(project: Project) -> Iterator[Finding]:
         found = dict[ast.Call, Finding]()
         for call in module.calls:
             name = _loss(project, module, call)
-            if name and call.args and not isinstance(call.args[0], ast.Starred):
-                found.update((call, finding) for finding in _finding(project, module, call, name))
+            plain = name and call.args and not isinstance(call.args[0], ast.Starred)
+            owner = _owner(module, call)
+            logits = owner if owner is not None else call.args[0] if plain else None
+            name = name if owner is None else last_name(call.func)
+            made = _finding(project, module, call, logits, name) if logits is not None else ()
+            found.update((call, finding) for finding in made)
         yield from (finding for call, finding in found.items() if found.keys().isdisjoint(_inner(module, call)))
 
 
 def _inner(module: ModuleNames, loss: ast.Call) -> Iterator[ast.AST]:
     """What computes the logarithms that a loss is given: ``kl_div(log_softmax(logits), chances)`` is one mistake."""
-    given = only_value(module, loss.args[0]) or loss.args[0]
-    yield from ast.walk(given)
+    given = (only_value(module, item) or item for item in loss.args[:1])
+    yield from (node for item in given for node in ast.walk(item))
+
+
+def _owner(module: ModuleNames, call: ast.Call) -> ast.expr | None:
+    """The tensor of ``logits.log_softmax(-1)``."""
+    return receiver_of(call, *METHODS) if module.qualified(call.func) is None else None
 
 
 def _loss(project: Project, module: ModuleNames, call: ast.Call) -> str:
@@ -119,9 +130,8 @@ def _may_be_criterion(func: ast.expr) -> bool:
     return any(word in name for word in ("loss", "crit", "ce", "entropy", "objective"))
 
 
-def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -> Iterator[Finding]:
-    logits = call.args[0]
-    if is_without_gradients(module, call) or (name == "log_softmax" and _is_of_entropy(module, call)):
+def _finding(project: Project, module: ModuleNames, call: ast.Call, logits: ast.expr, name: str) -> Iterator[Finding]:
+    if is_without_gradients(module, call) or (name == "log_softmax" and _is_of_entropy(module, call, logits)):
         return
     half = _half_of(project, module, logits) or _half_as_given(project, module, logits)
     if half is None or not is_trained(project, module, call):
@@ -213,7 +223,7 @@ def _key_in(module: ModuleNames, logits: ast.expr) -> str:
     return ""
 
 
-def _is_of_entropy(module: ModuleNames, call: ast.Call) -> bool:
+def _is_of_entropy(module: ModuleNames, call: ast.Call, logits: ast.expr) -> bool:
     """Whether logarithms are only multiplied by their own probabilities, over which the rounding averages out."""
     statement = module.statement_of(call)
     target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is call else None
@@ -221,7 +231,7 @@ def _is_of_entropy(module: ModuleNames, call: ast.Call) -> bool:
         return False
     scope = module.scope_of(call)
     loads = [load for load in module.name_loads.get(target.id, []) if module.scope_of(load) is scope]
-    return bool(loads) and all(_is_weighed(module, load, ast.unparse(call.args[0])) for load in loads)
+    return bool(loads) and all(_is_weighed(module, load, ast.unparse(logits)) for load in loads)
 
 
 def _is_weighed(module: ModuleNames, logs: ast.Name, logits: str) -> bool:
