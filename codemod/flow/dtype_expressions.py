@@ -9,7 +9,7 @@ from ..python.names import ModuleNames, last_name
 from ..python.scopes import text_of
 from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
-from ..torch.dtypes import HALVES, TORCH_DTYPES, Dtype, as_dtype
+from ..torch.dtypes import FP32, HALVES, TORCH_DTYPES, Dtype, as_dtype
 from .frame import Frame
 from .lattice import BOOL, INT64, Atom, DtypeSource, MadeHow, Role
 
@@ -56,6 +56,8 @@ def dtype_atoms(frame: Frame, node: ast.expr) -> tuple[Atom, ...]:
         return (Atom(word, source=source, made=MadeHow.CAST),) if isinstance(word, Dtype) else ()
     if _is_complex(frame, node):
         return ()
+    if isinstance(node, ast.Call) and frame.analysis.qualified(frame.module, node.func) == "torch.get_default_dtype":
+        return () if frame.analysis.changes_default_dtype else (Atom(FP32, source=source, made=MadeHow.CAST),)
     named, complete = named_dtypes(frame.project, frame.module, node)
     if complete and len(named) == 1:
         return (Atom(next(iter(named)), source=source, made=MadeHow.CAST),)
