@@ -3,8 +3,9 @@
 ## What goes wrong
 
 The state goes into the checkpoint and does not come back: it is never loaded, or loaded before the scaler is created
-that trains. The scale starts at 65536 again after each resume. A scaler that is created in each training step never
-adapts at all: a step that overflows at 65536 is skipped, and so is the next. No error.
+that trains; or one of several checkpoints, often the last, does not get it (`save(path, net, optimizer)` where other
+calls pass `scaler=scaler`). The scale starts at 65536 again after each resume. A scaler that is created in each
+training step never adapts at all: a step that overflows at 65536 is skipped, and so is the next. No error.
 
 ## Why
 
@@ -14,14 +15,15 @@ documentation saves and loads model, optimizer and scaler together). A new GradS
 ## Fix
 
 `load` [unsafe]: a state that is saved and never read back is loaded after the optimizer's, if the checkpoint has one
-(an empty state of a disabled scaler cannot be loaded into an enabled one). Everything else is reported.
+(an empty state of a disabled scaler cannot be loaded into an enabled one). `pass` [unsafe]: the call that leaves the
+scaler out passes it; the checkpoint gets one more entry. Everything else is reported.
 
 ## Not flagged
 
 Runs that nothing in the project resumes, or for which nothing switches the scaler on; a state whose key is read, or
-whose scaler is passed to code that is not seen; a scaler that only ever runs under bfloat16; an optimizer that is
-recreated as well. A state that is not saved at all, and a scaler for each epoch, are
-[PF106](scaler-state-not-saved.md).
+whose scaler is passed to code that is not seen; checkpoints without the optimizer's state, or of calls that a test of
+the scaler decides about; a scaler that only ever runs under bfloat16; an optimizer that is recreated as well. A state
+that is not saved at all, and a scaler for each epoch, are [PF106](scaler-state-not-saved.md).
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from .given_runs import is_reached
 from .scaler_state.checkpoints import stepped_transfers
 from .scaler_state.made_anew import active_scalers, has_state, made_each_step
 from .scaler_state.save_scaler_state import loading_fix
+from .scaler_state.saved_without import saved_without
 
 LOADS_STATE = ("load_state_dict", "private", "stored", "escaped", "bound-method", "returned", "method")
 """Uses that load a state, or leave it to code that is not seen; a function that takes the scaler is followed."""
@@ -50,6 +53,7 @@ def check(project: Project) -> Iterator[Finding]:
         if has_state(project, scaler):
             yield from _made_after_load(scaler)
             yield from not_loaded(project, scaler)
+            yield from (rule.found(*draft) for draft in saved_without(project, scaler))
 
 
 def not_loaded(project: Project, scaler: Scaler) -> Iterator[Finding]:
