@@ -14,8 +14,8 @@ The same around the loss alone (`cross_entropy`), which autocast computes in flo
 at once: `ValueError: Expected device_type of type str`.
 `with context():` of an autocast stops with `TypeError: autocast.__call__() missing 1 required positional argument:
 'func'`, and `context.__exit__()` by hand with `TypeError: autocast.__exit__() missing 3 required positional arguments`.
-`model.extract_features(x)` of a model that `Accelerator.prepare` gave back computes in float32: accelerate wraps
-`forward` alone (`Accelerator.prepare_model`, accelerate 0.20 to 1.14).
+`model.extract_features(x)` of a model that `Accelerator.prepare` gave back, unwrapped or not, computes in float32:
+accelerate wraps `forward` alone (`Accelerator.prepare_model`, accelerate 0.20 to 1.14).
 `with context:` inside of `with context:`, one object both times, also where the inner one stands in a function that the
 region calls or decorates one that it calls: at the end of the outer region autocast stays on. What follows, losses and
 evaluations beside the regions, computes in 16 bits as well, without an error, and each weight is cast once there: after

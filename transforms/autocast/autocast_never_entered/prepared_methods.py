@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from ....codemod.model import Draft
 from ....codemod.purpose.checked import checked_code
-from ....codemod.python.bindings import self_stores
+from ....codemod.python.arguments import receiver_of
+from ....codemod.python.bindings import only_value, self_stores
 from ....codemod.python.callers import callers_of
 from ....codemod.python.creations import Creation, creations_of
 from ....codemod.python.functions import FunctionTarget, all_bases, class_of, method_of
@@ -45,7 +46,8 @@ def _of_call(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[
     name = last_name(call.func)
     if not isinstance(call.func, ast.Attribute) or name.startswith("_") or name in WRAPPED:
         return
-    made = creations_of(project, module, call.func.value)
+    unwrapped = _unwrapped(module, call.func.value)
+    made = creations_of(project, module, unwrapped or call.func.value)
     stated = [_precision(project, item) for item in made]
     if not made or None in stated or len(set(stated)) > 1 or _is_called_in_autocast(project, module, call):
         return
@@ -55,9 +57,18 @@ def _of_call(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[
         place = next(item.module.place(item.through[0], "prepared here") for item in made)
         message = (
             f"accelerate puts its autocast around forward only: {name} computes in float32 here although the "
-            f"Accelerator is set to {stated[0]}, and on several GPUs the wrapper of the model has no {name}"
+            f"Accelerator is set to {stated[0]}"
         )
+        if unwrapped is None:
+            message += f", and on several GPUs the wrapper of the model has no {name}"
         yield Draft.at(module, call, message, (place,))
+
+
+def _unwrapped(module: ModuleNames, node: ast.expr) -> ast.expr | None:
+    """``net`` of ``accelerator.unwrap_model(net)``, whose ``forward`` alone is still wrapped; also by its name."""
+    call = only_value(module, node) if isinstance(node, ast.Name) else node
+    is_it = isinstance(call, ast.Call) and len(call.args) == 1 and receiver_of(call, "unwrap_model") is not None
+    return call.args[0] if isinstance(call, ast.Call) and is_it else None
 
 
 def _precision(project: Project, made: Creation) -> str | None:
