@@ -32,8 +32,9 @@ At rates from which matrices move, a gate or a scale may not: the bfloat16 numbe
 to 1.0 is 0.004, and no step of AdamW at lr 1e-4 is larger than 0.0008. After 1,000 steps of one gradient they are -4.0
 and 1.0; in float32 they have moved by 0.1.
 
-A model in float32 that is cast for each checkpoint and back (`model.half()`, `torch.save(...)`, `model.float()`) is
-rounded each time: what the weights have gained since, and is less than half of the distance of two numbers, is lost.
+A model in float32 that is cast for each checkpoint, or for each evaluation, and back (`model.half()`,
+`torch.save(...)`, `model.float()`) is rounded each time: what the weights have gained since, and is less than half of
+the distance of two numbers, is lost.
 
 ## Why
 

@@ -1,4 +1,4 @@
-"""A model in training that is cast to 16 bits, to be saved, and back: what it has learned is rounded each time."""
+"""A model in training that is cast to 16 bits, to be saved or evaluated, and back: each time it is rounded."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ....codemod.python.paths import function_of, loops
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP32, HALVES
 from ....codemod.torch.weights import cast_dtype
+from .rounded_by_evaluations import is_trained_between, stands_so
 
 
 def rounded_by_saves(project: Project) -> Iterator[Draft]:
@@ -22,15 +23,18 @@ def rounded_by_saves(project: Project) -> Iterator[Draft]:
     for module in checked_modules(project, (".half(", "float16"), ("backward(",), ("optim",)):
         for cast in (call for name in ("half", "to", "bfloat16") for call in module.calls_by_name.get(name, ())):
             model, dtype = receiver_of(cast), cast_dtype(project, module, cast)
-            stands_alone = isinstance(module.parents[cast], ast.Expr) and isinstance(model, ast.Name | ast.Attribute)
-            if model is None or dtype not in HALVES or not stands_alone or not _is_trained(project, module, cast):
+            if dtype not in HALVES or not isinstance(model, ast.Name | ast.Attribute) or not stands_so(module, cast):
+                continue
+            if not (_is_trained(project, module, cast) or is_trained_between(project, module, cast)):
                 continue
             back = next((call for call in _below(module, cast) if _widens(project, module, call)), None)
             if back is not None and is_reached(project, module, cast):
                 name = ast.unparse(model)
+                saved = _is_trained(project, module, cast)
+                way_out = f"cast a copy of {name}.state_dict()" if saved else "evaluate a copy, or under autocast"
                 message = (
                     f"{name} is cast to {dtype.name} and back while it is trained: its weights, which the optimizer"
-                    f" steps, are rounded each time, and small updates are lost; cast a copy of {name}.state_dict()"
+                    f" steps, are rounded each time, and small updates are lost; {way_out}"
                 )
                 yield Draft.at(module, cast, message, (module.place(back, "the rounded weights are float32 again"),))
 
