@@ -9,7 +9,8 @@ of the project says `bf16` and no code does; with `--precision` of `type=int`, `
 nor is `== 16` where it is a string. After `if "float16" in name:` the branch for
 `"bfloat16" in name` is never reached: bfloat16 is taken for float16. Under Lightning 2 `trainer.precision == 16` is
 never true: it is `"16-mixed"`, whatever the Trainer was given. With `device = torch.device("cuda")` an
-`autocast("cuda", enabled=device == "cuda")` is never on.
+`autocast("cuda", enabled=device == "cuda")` is never on. After `assert kind in ("native", "apex")` the branch of
+`if kind == "amp":` that scales the loss never runs.
 
 ## Why
 
@@ -44,6 +45,7 @@ from ....codemod.python.bindings import only_value
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
+from .asserted_words import words_asserted_away
 from .choices_of_options import words_not_offered
 from .device_with_string import device_with_string
 from .kinds_of_options import values_of_another_kind
@@ -113,6 +115,7 @@ KINDS = (
     spellings_never_given,
     values_of_another_kind,
     shadowed_words,
+    words_asserted_away,
     old_names_of_precision,
 )
 
