@@ -31,17 +31,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Finding, Rule
-from ...codemod.python.keywords import key_of
-from ...codemod.python.names import ModuleNames, attribute_chain, modules_with, string_of
-from ...codemod.python.paths import exclusive, function_of, loops, position
-from ...codemod.source.project import Project
-from ...codemod.torch.scalers import NameAlias, Scaler, ScalerUse
-from .given_runs import is_reached
-from .scaler_state.checkpoints import stepped_transfers
-from .scaler_state.made_anew import active_scalers, has_state, made_each_step
-from .scaler_state.save_scaler_state import loading_fix
-from .scaler_state.saved_without import saved_without
+from ....codemod.model import Finding, Rule
+from ....codemod.python.keywords import key_of
+from ....codemod.python.names import ModuleNames, attribute_chain, modules_with, string_of
+from ....codemod.python.paths import exclusive, function_of, loops, position
+from ....codemod.source.project import Project
+from ....codemod.torch.scalers import NameAlias, Scaler, ScalerUse
+from ..given_runs import is_reached
+from ..scaler_state.checkpoints import stepped_transfers
+from ..scaler_state.made_anew import active_scalers, has_state, made_each_step
+from ..scaler_state.save_scaler_state import loading_fix
+from .saved_without import saved_without
 
 LOADS_STATE = ("load_state_dict", "private", "stored", "escaped", "bound-method", "returned", "method")
 """Uses that load a state, or leave it to code that is not seen; a function that takes the scaler is followed."""
