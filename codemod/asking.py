@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from .model import Finding, Rule
 from .proof.intent import as_intended
+from .purpose.flagged import as_flagged
 from .purpose.given import acts
 from .source.flaws import flaw_of, said
 from .source.named_cells import in_cells
@@ -40,7 +41,8 @@ def _answer(rule: Rule, project: Project) -> RuleAnswer:
                 if flaw := flaw_of(finding, rule, project):
                     return RuleAnswer(tuple(found), f"the rule failed: {flaw}")
                 if project.is_checked(finding.path) and (not rule.needs_run or acts(project, finding)):
-                    found.append(_in_cells(project, as_intended(project, finding)))
+                    flagged = as_flagged(project, finding, anywhere=not rule.needs_run)
+                    found.append(_in_cells(project, as_intended(project, flagged)))
     except (Exception, SystemExit) as error:  # the one boundary: a failing rule is reported, the others go on
         return RuleAnswer(tuple(found), f"the rule failed: {said(error)}{_where(error)}")
     return RuleAnswer(tuple(found))

@@ -27,6 +27,7 @@ from .filled_in import as_filled_in
 from .imports import connected_modules
 from .set_elsewhere import given_elsewhere, holder_of
 from .training_switches import is_taken_as_given
+from .typed_flags import typed_flag
 
 MAX_HOPS = 3
 """Truth values that are computed from others."""
@@ -85,7 +86,7 @@ def decided(
                 lines = every & lines or every
             place = fitting[0].place(f"{item.text} is {_shown(fitting[0].value)} here") if fitting else None
             places = (*places, place) if place is not None and place not in places else places
-            if not (fitting or machine):
+            if not (fitting or machine or typed_flag(project, item, found)):
                 is_open, by_default = True, by_default or all(source.kind == "option" for source in found)
             given = (*given, item)
     return Decided(given, places, is_open, lines, by_default)
@@ -108,6 +109,7 @@ def is_ruled_out(project: Project, module: ModuleNames, item: TextCondition) -> 
     found = stated_values(project, module, item) if None not in item.values else None
     is_out = bool(found) and not any(fits(source.value, item) for source in found or ())
     is_out = is_out and not (item.equal and is_taken_as_given(project, module, item))
+    is_out = is_out and not typed_flag(project, item, found or ())
     is_out = is_out and not (_asks_for_section(project, item) and all(each.value is None for each in found or ()))
     return is_out and not _may_be_object(project, module, item)
 

@@ -37,7 +37,7 @@ def acts(project: Project, finding: Finding) -> bool:
     is_retired = purpose_of(finding.path) is Purpose.RETIRED and not importers_of(project, module)
     if is_retired and not is_spelled(project, finding.path):
         return False
-    node = _node_around(module, finding.span) if has_programs(project) else None
+    node = node_around(module, finding.span) if has_programs(project) else None
     return node is None or is_run(project, module, node)
 
 
@@ -46,11 +46,11 @@ def is_run_at(project: Project, path: str, span: Span) -> bool:
     document = project.document(path)
     if document is None or document.kind not in (FileKind.PYTHON, FileKind.NOTEBOOK):
         return True
-    node = _node_around(names_of(project, document), span)
+    node = node_around(names_of(project, document), span)
     return node is None or is_run(project, names_of(project, document), node)
 
 
-def _node_around(module: ModuleNames, span: Span) -> ast.AST | None:
+def node_around(module: ModuleNames, span: Span) -> ast.AST | None:
     """The innermost expression or statement that holds a place."""
     nodes = (node for node in module.nodes if isinstance(node, ast.expr | ast.stmt) and node.lineno <= span.row)
     around = [(module.span(node), node) for node in nodes if (node.end_lineno or 0) >= span.end_row]

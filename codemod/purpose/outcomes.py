@@ -32,6 +32,7 @@ from .files import is_test
 from .set_elsewhere import given_elsewhere
 from .switches import OF_TRAINER, declared_options, is_set, trainer_switches_are_off
 from .training_switches import is_needed
+from .typed_flags import may_be_typed
 
 DISPLAYS = (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.JoinedStr, ast.Lambda, ast.BinOp, ast.ListComp)
 """Expressions that are never None."""
@@ -329,7 +330,8 @@ def _setting(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) 
             yield from question.of(option.module, option.value)
         else:
             yield ("NoneType", None)
-    if bool(declared) and (project.memo(is_set, node.attr) or is_needed(project, module, node.attr)):
+    is_typed = any(may_be_typed(project, option) for option in declared)
+    if is_typed or (declared and (project.memo(is_set, node.attr) or is_needed(project, module, node.attr))):
         yield OPEN
 
 

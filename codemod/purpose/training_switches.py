@@ -121,6 +121,11 @@ def _switches_around(
 # --- launch lines -----------------------------------------------------------------------------------------------------
 
 
+def is_seen_started(project: Project, module: ModuleNames) -> bool:
+    """Whether something is seen to start a program that has a module."""
+    return any(_is_started(project, program) for program in _programs_of(project, module))
+
+
 def _is_started(project: Project, program: ModuleNames) -> bool:
     """Whether a script, a text, a configuration or other code of the project is seen to start a program."""
     path = program.path

@@ -1,0 +1,97 @@
+"""What a finding says of the flags without which its place, or the scaler or region that it speaks of, does nothing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from ..model import Finding, Span
+from ..python.bindings import only_value
+from ..python.callers import callers_of
+from ..python.conditions import conditions_in
+from ..python.names import FunctionNode, ModuleNames, names_of
+from ..python.paths import function_of
+from ..source.documents import FileKind
+from ..source.project import Project
+from ..torch.autocast import Autocast, autocasts
+from ..torch.dtypes import TextCondition
+from ..torch.scalers import Scaler, scalers
+from .decided import settings_asked, stated_values
+from .given import node_around
+from .regimes import conditions_of
+from .typed_flags import said_of, typed_flag
+
+MAX_HOPS = 3
+"""How many calls up a place is followed."""
+Flags = frozenset[str]
+NONE: Flags = frozenset()
+
+
+def as_flagged(project: Project, finding: Finding, *, anywhere: bool) -> Finding:
+    """``finding`` with the flags that it needs, ``--amp``, where nothing shows how the program is started."""
+    own = _at(project, finding.path, finding.span, anywhere=anywhere)
+    beside = [_at(project, place.path, place.span, anywhere=anywhere) for place in finding.evidence]
+    acting = [found for found, acts in beside if acts]
+    flags = own[0].union(frozenset.intersection(*acting) if acting else NONE)
+    said = said_of(sorted(flags))
+    return replace(finding, message=f"{finding.message}{said}") if said else finding
+
+
+def _at(project: Project, path: str, span: Span, *, anywhere: bool) -> tuple[Flags, bool]:
+    """The flags that a place needs, and whether a scaler or a region acts there."""
+    document = project.document(path)
+    if document is None or document.kind not in (FileKind.PYTHON, FileKind.NOTEBOOK):
+        return NONE, False
+    module = names_of(project, document)
+    node = node_around(module, span)
+    if node is None:
+        return NONE, False
+    used = [scaler for scaler in scalers(project) if _is_used_at(scaler, module, span, made=not anywhere)]
+    opened = [each for each in autocasts(project) if each.module is module and module.span(each.node) == span]
+    ways = [_of_scaler(project, scaler) for scaler in used]
+    ways += [_of_region(project, each) for each in opened if not anywhere]
+    acting = frozenset.intersection(*ways) if ways else NONE
+    return acting | _around(project, module, node, MAX_HOPS), bool(ways)
+
+
+def _is_used_at(scaler: Scaler, module: ModuleNames, span: Span, *, made: bool) -> bool:
+    if made and scaler.module is module and span.contains(module.span(scaler.call)):
+        return True
+    uses = scaler.uses_of("scale", "step", "unscale_", "update")
+    return any(use.module is module and span.contains(module.span(use.node)) for use in uses)
+
+
+def _of_scaler(project: Project, scaler: Scaler) -> Flags:
+    found: set[str] = set()
+    for module, test, holds in conditions_of(project, scaler):
+        asked = conditions_in(project, module).given(only_value(module, test) or test, holds)
+        found |= _of(project, module, asked)
+    return frozenset(found)
+
+
+def _of_region(project: Project, region: Autocast) -> Flags:
+    module, switch = region.module, region.enabled_node
+    asked = conditions_in(project, module).given(only_value(module, switch) or switch, True) if switch else ()
+    return _of(project, module, asked)
+
+
+def _around(project: Project, module: ModuleNames, node: ast.AST, hops: int) -> Flags:
+    """The flags behind which a place stands, and each call of its function."""
+    own = _of(project, module, conditions_in(project, module).path_given(node))
+    function = function_of(module, node)
+    sites = callers_of(project, module, function).sites if hops and isinstance(function, FunctionNode) else ()
+    above = [_around(project, site.module, site.call, hops - 1) for site in sites]
+    return own | (frozenset.intersection(*above) if above else NONE)
+
+
+def _of(project: Project, module: ModuleNames, asked: Iterable[TextCondition]) -> Flags:
+    return frozenset(_flags(project, module, asked))
+
+
+def _flags(project: Project, module: ModuleNames, asked: Iterable[TextCondition]) -> Iterator[str]:
+    for item in asked:
+        for each in settings_asked(project, module, item):
+            flag = typed_flag(project, each, stated_values(project, module, each) or ())
+            if flag:
+                yield flag
