@@ -55,7 +55,7 @@ KERNELS_SINCE = {"torch_scatter": ("torch-scatter", "2.1")}
 DOUBTED = ("mmcv.ops", "spconv", "torchsparse", "MinkowskiEngine")
 """Packages whose kernels are compiled for float32 and float16, some of them for bfloat16 (traveller59/spconv#728)."""
 FLASH, FLASH_WORDS = re.compile(r"[\w.|/-]*flash[_-]att(ention|n)[_-]?\d?(@\S+)?"), ("flash_att", "flash-att")
-"""What transformers calls the kernels: `flash_attention_2`, `paged|flash_attention_3`, `kernels-community/flash-attn`."""
+"""What transformers calls them: `flash_attention_2`, `paged|flash_attention_3`, `kernels-community/flash-attn2`."""
 FLASH_BACKEND, FLASH_PACKAGES = "FLASH_ATTENTION", ("flash_attn.", "flash_attn_interface.")
 """How attention is asked for whose kernels have no float32: of transformers, of torch, of the package itself."""
 AS_SAVED = "5.0"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 
 from ....codemod.half.optimized_models import models_of_optimizer
 from ....codemod.half.weight_changes import KEPT, cast_values
@@ -101,17 +101,37 @@ def _in_loop(
     calls = [call for call in calls_of(module, function_of(module, loop)) if loop in module.ancestors(call)]
     found = [(call, module, call, owner_of(call)) for call in _casts_of(project, module, calls, names)]
     for call in calls:
-        target = called_function(project, module, call)
-        given = target.arguments(call) if target is not None else {}
-        passed = {key: ast.unparse(value) for key, value in given.items() if ast.unparse(value) in names}
-        if target is not None and passed and not _binds(target.node, passed.keys()):
-            inner = _casts_of(project, target.module, calls_of(target.module, target.node), passed.keys())
-            found += [(call, target.module, cast, passed[owner_of(cast)]) for cast in inner]
+        inner = _in_called(project, module, call, {name: name for name in names}, MAX_CALLERS)
+        found += [(call, *each) for each in inner]
     for call, where, cast, name in found if len(found) == 1 else ():
         is_half = {item.value for item in cast_values(project, where, cast)} == {FP16}
-        plain = where is module or not guards(where, cast)
+        plain = cast is call or not guards(where, cast)
         if is_half and plain and _goes_on(module, loop, call) and is_reached(project, where, cast):
             yield where, cast, name
+
+
+def _in_called(
+    project: Project, module: ModuleNames, call: ast.Call, names: Mapping[str, str], hops: int
+) -> Iterator[tuple[ModuleNames, ast.Call, str]]:
+    """The casts in a function that is passed a model, or in a method of the object that holds it: ``self.save(step)``.
+
+    ``names`` are those of the models where the call stands, with those in the loop.
+    """
+    target = called_function(project, module, call) if hops else None
+    if target is None:
+        return
+    passed = {
+        key: names[ast.unparse(value)] for key, value in target.arguments(call).items() if ast.unparse(value) in names
+    }
+    if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "self":
+        passed |= {name: known for name, known in names.items() if name.startswith("self.")}
+    if not passed or _binds(target.node, passed.keys()):
+        return
+    inner = calls_of(target.module, target.node)
+    for cast in _casts_of(project, target.module, inner, passed.keys()):
+        yield target.module, cast, passed[owner_of(cast)]
+    for each in inner:
+        yield from _in_called(project, target.module, each, passed, hops - 1)
 
 
 def _casts_of(project: Project, module: ModuleNames, calls: list[ast.Call], names: Set[str]) -> list[ast.Call]:
