@@ -182,13 +182,13 @@ def _is_called_unprepared(project: Project, asked: tuple[ModuleNames, FunctionNo
     if not sites:
         return hops > 0 and not of_object
     return all(
-        (not of_object or _is_never_prepared(project, other, call))
+        (not of_object or is_never_prepared(project, other, call))
         and _is_left_unprepared(project, other, call, hops + 1)
         for other, call in sites
     )
 
 
-def _is_never_prepared(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+def is_never_prepared(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     """Whether it is known what makes the model that is called, and no ``prepare`` is given it."""
     made_by = creations_of(project, module, call.func)
     if isinstance(call.func, ast.Attribute) and not made_by:

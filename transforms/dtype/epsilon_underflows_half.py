@@ -27,7 +27,8 @@ fix: computing that expression in float32 (`x.float()`) or a larger epsilon is a
 ## Not flagged
 
 Tensors whose dtype is not certain; results of `softmax`, `norm`, `exp` and the other operations that autocast computes
-in float32; casts to float32 before; disabled autocast; bfloat16, which reaches down to 1e-38 (but not to `1 - 1e-7`); a
+in float32, unless the code casts what they take and a call of the function is seen outside of autocast; casts to
+float32 before; disabled autocast; bfloat16, which reaches down to 1e-38 (but not to `1 - 1e-7`); a
 angle or root of which no gradient is taken (`acos(p).detach()`), and what settings leave off in each stated run; a
 fused optimizer, one that is wrapped by DeepSpeed, apex or another library, and one of 8-bit states.
 """
@@ -39,6 +40,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from ...codemod.half.half_here import Half, half_here
+from ...codemod.half.half_outside import half_outside
 from ...codemod.half.half_weights import weights_of_optimizer
 from ...codemod.half.handed_half import half_as_given
 from ...codemod.model import Finding, Fix, Rule
@@ -97,7 +99,8 @@ def _near_zero(project: Project, module: ModuleNames) -> Iterator[Finding]:
 
 
 def _half(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
-    return half_here(project, module, node) or half_as_given(project, module, node)
+    here = half_here(project, module, node) or half_as_given(project, module, node)
+    return here or half_outside(project, module, node)
 
 
 def _guarded(project: Project, module: ModuleNames, node: ast.BinOp | ast.Call) -> tuple[ast.expr, ast.expr] | None:
