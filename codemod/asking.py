@@ -42,7 +42,7 @@ def _answer(rule: Rule, project: Project) -> RuleAnswer:
                     return RuleAnswer(tuple(found), f"the rule failed: {flaw}")
                 if project.is_checked(finding.path) and (not rule.needs_run or acts(project, finding)):
                     flagged = as_flagged(project, finding, anywhere=not rule.needs_run)
-                    found.append(_in_cells(project, as_intended(project, flagged)))
+                    found += [_in_cells(project, as_intended(project, flagged))] if flagged is not None else []
     except (Exception, SystemExit) as error:  # the one boundary: a failing rule is reported, the others go on
         return RuleAnswer(tuple(found), f"the rule failed: {said(error)}{_where(error)}")
     return RuleAnswer(tuple(found))

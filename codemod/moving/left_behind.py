@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from ..model import Place, Span
 from ..outcome import Declaration, RunEntry, Target
 from ..purpose.files import purpose_of, words_of
-from ..purpose.given import is_run_at
+from ..purpose.flagged import is_run_at
 from ..purpose.proved_reach import is_reached
 from ..purpose.regimes import regime_of
 from ..purpose.targets import compute_dtype

@@ -16,7 +16,7 @@ from ..half.weighed_ledger import run_of
 from ..model import Place
 from ..outcome import Target
 from ..purpose.files import CONFIG_ENDINGS, purpose_of
-from ..purpose.given import is_run, is_run_at
+from ..purpose.flagged import is_run_at, is_stated_run
 from ..purpose.targets import compute_dtype
 from ..python.identifiers import words_of as parts_of
 from ..python.names import (
@@ -96,7 +96,7 @@ def unaccounted(
             is_own = not is_stated and (module.path in built or may_use(after, modules[0], module, node))
             holder = next((item for item in module.ancestors(node) if isinstance(item, ast.Lambda)), node)
             is_taken = is_own and not _is_said_again(module, node)
-            if is_taken and (_brings_about(module, node, states) or is_run(after, module, holder)):
+            if is_taken and (_brings_about(module, node, states) or is_stated_run(after, module, holder)):
                 yield module.place(node, _said(_named(module, node), around(module, node)))
     yield from _in_files(after, pair, wanted, modules)
     for entry in pair.entries:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from ..model import Finding, Span
 from ..python.bindings import only_value
@@ -18,30 +19,56 @@ from ..torch.autocast import Autocast, autocasts
 from ..torch.dtypes import TextCondition
 from ..torch.scalers import Scaler, scalers
 from .decided import settings_asked, stated_values
-from .given import node_around
+from .given import is_run, node_around
 from .regimes import conditions_of
 from .typed_flags import said_of, typed_flag
 
 MAX_HOPS = 3
 """How many calls up a place is followed."""
-Flags = frozenset[str]
-NONE: Flags = frozenset()
+CODE = (FileKind.PYTHON, FileKind.NOTEBOOK)
+SAID = "which is off by default"
+"""What rules say that tell of a switch themselves."""
+Facts: TypeAlias = "frozenset[tuple[str, bool]]"
+"""Flags that a place needs, and those that it must not have."""
+NONE: Facts = frozenset()
 
 
-def as_flagged(project: Project, finding: Finding, *, anywhere: bool) -> Finding:
-    """``finding`` with the flags that it needs, ``--amp``, where nothing shows how the program is started."""
-    own = _at(project, finding.path, finding.span, anywhere=anywhere)
+def as_flagged(project: Project, finding: Finding, *, anywhere: bool) -> Finding | None:
+    """``finding`` with the flags that it needs, ``--amp``, where nothing shows how the program is started.
+
+    None where one of its places needs a flag without which another one runs.
+    """
+    own, _ = _at(project, finding.path, finding.span, anywhere=anywhere)
     beside = [_at(project, place.path, place.span, anywhere=anywhere) for place in finding.evidence]
-    acting = [found for found, acts in beside if acts]
-    flags = own[0].union(frozenset.intersection(*acting) if acting else NONE)
-    said = said_of(sorted(flags))
+    every = own.union(*(facts for facts, _ in beside))
+    if any((flag, not holds) in every for flag, holds in every):
+        return None
+    acting = [facts for facts, acts in beside if acts]
+    needed = own.union(frozenset.intersection(*acting) if acting else NONE)
+    said = said_of(sorted(flag for flag, holds in needed if holds)) if SAID not in finding.message else ""
     return replace(finding, message=f"{finding.message}{said}") if said else finding
 
 
-def _at(project: Project, path: str, span: Span, *, anywhere: bool) -> tuple[Flags, bool]:
-    """The flags that a place needs, and whether a scaler or a region acts there."""
+def is_stated_run(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a given run comes to a place without a flag that only a user may type."""
+    needed = _around(project, module, node, MAX_HOPS)
+    return not any(holds for _, holds in needed) and is_run(project, module, node)
+
+
+def is_run_at(project: Project, path: str, span: Span) -> bool:
+    """The same of a place in the code of a file; what is no code is not asked about."""
     document = project.document(path)
-    if document is None or document.kind not in (FileKind.PYTHON, FileKind.NOTEBOOK):
+    if document is None or document.kind not in CODE:
+        return True
+    module = names_of(project, document)
+    node = node_around(module, span)
+    return node is None or is_stated_run(project, module, node)
+
+
+def _at(project: Project, path: str, span: Span, *, anywhere: bool) -> tuple[Facts, bool]:
+    """The flags of a place, and whether a scaler or a region acts there."""
+    document = project.document(path)
+    if document is None or document.kind not in CODE:
         return NONE, False
     module = names_of(project, document)
     node = node_around(module, span)
@@ -62,21 +89,21 @@ def _is_used_at(scaler: Scaler, module: ModuleNames, span: Span, *, made: bool) 
     return any(use.module is module and span.contains(module.span(use.node)) for use in uses)
 
 
-def _of_scaler(project: Project, scaler: Scaler) -> Flags:
-    found: set[str] = set()
+def _of_scaler(project: Project, scaler: Scaler) -> Facts:
+    found: set[tuple[str, bool]] = set()
     for module, test, holds in conditions_of(project, scaler):
         asked = conditions_in(project, module).given(only_value(module, test) or test, holds)
         found |= _of(project, module, asked)
     return frozenset(found)
 
 
-def _of_region(project: Project, region: Autocast) -> Flags:
+def _of_region(project: Project, region: Autocast) -> Facts:
     module, switch = region.module, region.enabled_node
     asked = conditions_in(project, module).given(only_value(module, switch) or switch, True) if switch else ()
     return _of(project, module, asked)
 
 
-def _around(project: Project, module: ModuleNames, node: ast.AST, hops: int) -> Flags:
+def _around(project: Project, module: ModuleNames, node: ast.AST, hops: int) -> Facts:
     """The flags behind which a place stands, and each call of its function."""
     own = _of(project, module, conditions_in(project, module).path_given(node))
     function = function_of(module, node)
@@ -85,13 +112,13 @@ def _around(project: Project, module: ModuleNames, node: ast.AST, hops: int) -> 
     return own | (frozenset.intersection(*above) if above else NONE)
 
 
-def _of(project: Project, module: ModuleNames, asked: Iterable[TextCondition]) -> Flags:
-    return frozenset(_flags(project, module, asked))
+def _of(project: Project, module: ModuleNames, asked: Iterable[TextCondition]) -> Facts:
+    return frozenset(_facts(project, module, asked))
 
 
-def _flags(project: Project, module: ModuleNames, asked: Iterable[TextCondition]) -> Iterator[str]:
+def _facts(project: Project, module: ModuleNames, asked: Iterable[TextCondition]) -> Iterator[tuple[str, bool]]:
     for item in asked:
         for each in settings_asked(project, module, item):
-            flag = typed_flag(project, each, stated_values(project, module, each) or ())
+            flag = typed_flag(project, replace(each, equal=True), stated_values(project, module, each) or ())
             if flag:
-                yield flag
+                yield flag, each.equal

@@ -41,21 +41,16 @@ def acts(project: Project, finding: Finding) -> bool:
     return node is None or is_run(project, module, node)
 
 
-def is_run_at(project: Project, path: str, span: Span) -> bool:
-    """Whether a given run comes to a place in the code of one; what is no code is not asked about."""
-    document = project.document(path)
-    if document is None or document.kind not in (FileKind.PYTHON, FileKind.NOTEBOOK):
-        return True
-    node = node_around(names_of(project, document), span)
-    return node is None or is_run(project, names_of(project, document), node)
-
-
 def node_around(module: ModuleNames, span: Span) -> ast.AST | None:
     """The innermost expression or statement that holds a place."""
     nodes = (node for node in module.nodes if isinstance(node, ast.expr | ast.stmt) and node.lineno <= span.row)
     around = [(module.span(node), node) for node in nodes if (node.end_lineno or 0) >= span.end_row]
     found = [node for place, node in around if place.contains(span)]
-    return max(found, key=lambda node: (node.lineno, node.col_offset, -(node.end_lineno or 0)), default=None)
+    return max(found, key=_depth, default=None)
+
+
+def _depth(node: ast.expr | ast.stmt) -> tuple[int, int, int, int]:
+    return node.lineno, node.col_offset, -(node.end_lineno or 0), -(node.end_col_offset or 0)
 
 
 def is_run(project: Project, module: ModuleNames, node: ast.AST) -> bool:

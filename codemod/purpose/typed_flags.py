@@ -42,4 +42,4 @@ def said_of(flags: Iterable[str]) -> str:
     """What a message says of the flags that it speaks of."""
     each = list(dict.fromkeys(flags))
     are = "which is" if len(each) == 1 else "which are"
-    return f"; this takes effect only with {' and '.join(each)}, {are} off by default" if each else ""
+    return f"; it takes effect only with {' and '.join(each)}, {are} off by default" if each else ""

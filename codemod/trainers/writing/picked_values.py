@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...purpose.given import is_run_at
+from ...purpose.flagged import is_run_at
 from ...python.bindings import only_value
 from ...python.functions import called_function
 from ...source.project import Project
