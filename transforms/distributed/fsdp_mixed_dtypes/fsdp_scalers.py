@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from ....codemod.model import Draft, Edit, Fix
 from ....codemod.purpose.given import may_be_on
+from ....codemod.purpose.imports import importers_of
 from ....codemod.purpose.proved_reach import can_run, is_reached
 from ....codemod.purpose.regimes import conditions_of, regime_of
 from ....codemod.python.conditions import conditions_in, excludes
@@ -64,7 +65,7 @@ def unscaled_policies(project: Project) -> Iterator[Draft]:
     for policy in policies(project):
         if policy.half(project, "param_dtype") != FP16:
             continue
-        module, modules = policy.module, run_of(project, policy)
+        module, modules = policy.module, _run_of(project, policy)
         wraps = ((item, call) for item in modules for call, _ in wraps_in(project, item))
         got = (item for item in wraps if _gets(project, *item, policy) and is_reached(project, *item))
         wrap = next(got, None)
@@ -81,6 +82,15 @@ def unscaled_policies(project: Project) -> Iterator[Draft]:
             )
             message = "the model computes in float16 without loss scaling: gradients below 6e-8 become zero"
             yield Draft.at(module, policy.arguments["param_dtype"], message, places)
+
+
+def _run_of(project: Project, policy: FsdpPolicy) -> tuple[ModuleNames, ...]:
+    """The files of a run with a policy: of one that stands in a module, the file of the first wrapper that gets it."""
+    own = run_of(project, policy)
+    if function_of(policy.module, policy.call) is not policy.module.tree:
+        return own
+    wraps = ((item, call) for item in importers_of(project, policy.module) for call, _ in wraps_in(project, item))
+    return (*own, *[item for item, call in wraps if _gets(project, item, call, policy)][:1])
 
 
 def _gets(project: Project, module: ModuleNames, call: ast.Call, policy: FsdpPolicy) -> bool:
