@@ -17,10 +17,12 @@ NamedValues = list[tuple[str, ast.expr, Value]]
 """The keyword arguments of a call: name (``**`` for an unpacked one), expression, value."""
 
 
-def default_atom(frame: Frame, node: ast.expr, text: str, made: MadeHow) -> Atom:
-    """The atom of the default dtype; unknown where the project changes it."""
+def default_atoms(frame: Frame, node: ast.expr, text: str, made: MadeHow) -> tuple[Atom, ...]:
+    """The atom of the default dtype; none where the project changes it."""
+    if frame.analysis.changes_default_dtype:
+        return ()
     source = frame.source(node, f"{text} in float32, the default dtype" if made is MadeHow.MODULE else text)
-    return Atom(FP32, source=source, made=made)
+    return (Atom(FP32, source=source, made=made),)
 
 
 def given_atoms(frame: Frame, named: NamedValues) -> tuple[Atom, ...] | None:

@@ -9,7 +9,7 @@ from ..python.functions import FunctionTarget, called_function, named_function
 from ..python.names import is_none, parameters_of
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import IMAGE_DATASETS, SAMPLING, TO_TENSOR, keeps_image_dtype
-from .call_dtypes import NamedValues, default_atom
+from .call_dtypes import NamedValues, default_atoms
 from .classes import ProjectClass
 from .elements import any_item, each_of, sampled
 from .frame import Frame
@@ -159,7 +159,7 @@ def transform(frame: Frame, node: ast.Call, qualified: str) -> Value | None:
 def transformed(frame: Frame, node: ast.Call, found: ImageTransform) -> Value:
     """What such a transform gives."""
     text = f"{found.name} makes float32 of every image"
-    return Value(Kind.TENSOR, (default_atom(frame, node, text, MadeHow.FACTORY),))
+    return Value(Kind.TENSOR, default_atoms(frame, node, text, MadeHow.FACTORY))
 
 
 def image_dataset(frame: Frame, node: ast.Call, qualified: str, named: NamedValues) -> Value | None:

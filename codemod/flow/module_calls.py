@@ -15,7 +15,7 @@ from ..torch.tables.libraries import FREE_INPUTS, LABELS, Loaded, library_object
 from ..torch.weight_changes import takes_over
 from .alternatives import CHOSEN, applied_any
 from .bases import layer_of
-from .call_dtypes import NamedValues, default_atom, given_atoms, moved
+from .call_dtypes import NamedValues, default_atoms, given_atoms, moved
 from .classes import (
     LibraryModel,
     ProjectClass,
@@ -265,7 +265,7 @@ def made_layer(frame: Frame, node: ast.Call, name: str, positional: list[NodeVal
     if layer is not None and layer.role in ("loss", "passing"):
         return Value(Kind.MODULE, (), detail=TorchLayer(name))
     given = any(key == "dtype" for key, _, _ in named)
-    atoms = given_atoms(frame, named) if given else (default_atom(frame, node, f"{name} is made", MadeHow.MODULE),)
+    atoms = given_atoms(frame, named) if given else default_atoms(frame, node, f"{name} is made", MadeHow.MODULE)
     made = Value(Kind.MODULE, atoms or (), held(name, positional), detail=TorchLayer(name))
     return named_parts(made, name, positional)
 
@@ -273,9 +273,9 @@ def made_layer(frame: Frame, node: ast.Call, name: str, positional: list[NodeVal
 def made_object(frame: Frame, node: ast.Call, found: ProjectClass) -> Value:
     if not frame.analysis.is_module(found):
         return Value(Kind.MODULE, (), detail=found)
-    if frame.analysis.changes_default_dtype or not has_parts_with_weights(frame.analysis, found):
+    if not has_parts_with_weights(frame.analysis, found):
         return Value(Kind.MODULE, (), detail=found)
-    return Value(Kind.MODULE, (default_atom(frame, node, f"{found.name} is made", MadeHow.MODULE),), detail=found)
+    return Value(Kind.MODULE, default_atoms(frame, node, f"{found.name} is made", MadeHow.MODULE), detail=found)
 
 
 def loaded(frame: Frame, node: ast.Call, named: NamedValues) -> Value:
@@ -291,7 +291,7 @@ def loaded(frame: Frame, node: ast.Call, named: NamedValues) -> Value:
     atoms = given_atoms(frame, named)
     splat = any(key == "**" for key, _, _ in named)
     if atoms is None and known is not None and known.loaded is Loaded.FLOAT32 and not splat:
-        atoms = (default_atom(frame, node, f"{name} is loaded", MadeHow.MODULE),)
+        atoms = default_atoms(frame, node, f"{name} is loaded", MadeHow.MODULE)
     return Value(Kind.MODULE, atoms or (), detail=LibraryModel(name, is_read=known is not None), label=name)
 
 

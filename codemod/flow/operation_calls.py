@@ -9,7 +9,7 @@ from ..python.scalars import is_scalar
 from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
 from ..torch.tables.kernels import WITHOUT_KERNELS
 from ..torch.tables.operations import TorchOperation, operation
-from .call_dtypes import NamedValues, as_tensor, default_atom, given_atoms, moved
+from .call_dtypes import NamedValues, as_tensor, default_atoms, given_atoms, moved
 from .frame import Application, Autocasting, Frame, MixedProduct
 from .lattice import (
     ARRAY_VALUE,
@@ -258,9 +258,9 @@ def _like_first(
     value = as_tensor(first)
     integral = any(atom.dtype is not None and atom.dtype not in (BF16, FP16, FP32, FP64) for atom in value.atoms)
     if rule == "first-float" and integral:
-        alone = all(atom.dtype == INT64 for atom in value.atoms) and not frame.analysis.changes_default_dtype
+        alone = all(atom.dtype == INT64 for atom in value.atoms)
         text = f"{known.name}(...) of integers makes float32"
-        made = (default_atom(frame, node, text, MadeHow.CAST),) if alone else ()
+        made = default_atoms(frame, node, text, MadeHow.CAST) if alone else ()
         return Value(Kind.TENSOR, made, scalar=scalar or first.scalar)
     value = as_floating(value) if rule in ("first-float", "softmax-like") else value
     return replace(value, scalar=True) if scalar or first.scalar else value
@@ -299,10 +299,8 @@ def _born(
         return Value(Kind.TENSOR, array.atoms, scalar=scalar)
     if known.result in ("data", "numpy", "arguments") and not _floats_given(known, operands):
         return Value(Kind.TENSOR, () if known.name != "arange" else (Atom(INT64),), scalar=scalar)
-    if frame.analysis.changes_default_dtype:
-        return Value(Kind.TENSOR)
     text = f"{known.name}(...) without dtype makes float32"
-    return Value(Kind.TENSOR, (default_atom(frame, node, text, MadeHow.FACTORY),), scalar=scalar)
+    return Value(Kind.TENSOR, default_atoms(frame, node, text, MadeHow.FACTORY), scalar=scalar)
 
 
 def has_size(node: ast.expr) -> bool:

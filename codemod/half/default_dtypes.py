@@ -12,7 +12,7 @@ from ..python.callers import callers_of
 from ..python.creations import Creation
 from ..python.functions import called_function, class_of, method_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain, resolve
-from ..python.paths import position
+from ..python.paths import calls_of, position
 from ..source.project import Project
 
 MAX_HOPS = 4
@@ -69,14 +69,30 @@ def _stored(function: ast.AST) -> Iterator[tuple[str, str]]:
 def setter_before(project: Project, module: ModuleNames, node: ast.AST, hops: int = MAX_HOPS) -> Setter | None:
     """The call that last set the default dtype before ``node`` runs: in its function, its callers, or its file."""
     function = module.scope_of(node).function.node
-    before = [call for call in _setters(project, module, function) if position(call) < position(node)]
+    before = [item for item in _settings(project, module, function, hops) if position(item[0]) < position(node)]
     if before or not isinstance(function, FunctionNode):
-        return (module, max(before, key=position)) if before else None
+        return max(before, key=lambda item: position(item[0]))[1] if before else None
     sites = [site for site in callers_of(project, module, function).sites if not is_test(site.module.path)]
     found = {setter_before(project, site.module, site.call, hops - 1) for site in sites} if hops else set()
     above = found.pop() if len(found) == 1 else None
-    of_file = _setters(project, module, module.tree) if not found else []
-    return above or ((module, max(of_file, key=position)) if of_file else None)
+    of_file = _settings(project, module, module.tree, hops) if not found else []
+    return above or (max(of_file, key=lambda item: position(item[0]))[1] if of_file else None)
+
+
+def _settings(project: Project, module: ModuleNames, function: ast.AST, hops: int) -> list[tuple[ast.Call, Setter]]:
+    """The calls of a function that set the default dtype, themselves or as their last word: ``setup(seed)``."""
+    found = [(call, (module, call)) for call in _setters(project, module, function)]
+    for call in calls_of(module, function) if hops and project.fact(_sets_any) else ():
+        target = called_function(project, module, call)
+        inside = _settings(project, target.module, target.node, hops - 1) if target is not None else []
+        is_plain = target is not None and not any(isinstance(item, ast.Yield) for item in ast.walk(target.node))
+        if inside and is_plain:
+            found.append((call, max(inside, key=lambda item: position(item[0]))[1]))
+    return found
+
+
+def _sets_any(project: Project) -> bool:
+    return any(True for _ in project.python_documents(("set_default_dtype",)))
 
 
 def _setters(project: Project, module: ModuleNames, function: ast.AST) -> list[ast.Call]:
