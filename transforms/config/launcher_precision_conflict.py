@@ -23,6 +23,7 @@ stop. With `--to` all of them go to the target.
 
 ## Not flagged
 
+A DeepSpeed file against the arguments of a Hugging Face trainer, which raises then (deepspeed-precision-conflict).
 Places that agree in other words (`fp16`, `16-mixed`), launches of different scripts, files that no launch names, a
 command that itself switches off (`train.py --mixed_precision no`) what a launcher's file switches on. Launch lines in
 tests and evaluations.
@@ -42,6 +43,8 @@ from ...codemod.trainers.reading.runs import runs_of
 from ...codemod.trainers.writing.edits import change_of
 from ...codemod.trainers.writing.findings import FIX, findings_of
 
+OF_TRANSFORMERS = ("hf_trainer", "trl")
+"""Trainers whose arguments are those of transformers (integrations/deepspeed.py, trainer_config_finalize, 5.24)."""
 MAX_FIXED = 40
 """Conflicts of one file that get a fix: each one reads the whole file again. The others are found in the next run."""
 
@@ -57,7 +60,8 @@ def check(project: Project) -> Iterator[Finding]:
             continue  # the flags of tests and evaluations are not read
         for weaker, winner in run.overridden():
             places = (str(_place(weaker)), str(_place(winner)))
-            if run.command is not None and places not in told and not _switches_off(weaker, winner):
+            passed_over = _switches_off(weaker, winner) or _is_refused(weaker, winner)
+            if run.command is not None and places not in told and not passed_over:
                 told.add(places)
                 found[weaker.scope.path] += 1
                 fixed = len(followed[places[0]]) == 1 and found[weaker.scope.path] <= MAX_FIXED
@@ -68,6 +72,11 @@ def _switches_off(weaker: RunMember, winner: RunMember) -> bool:
     """Whether the command itself switches off what a file, which other commands may share, switches on."""
     given = any(item.source.kind in ("flag", "variable") for item in winner.effective_handed)
     return weaker.rank == 1 and winner.regime == "fp32" and given
+
+
+def _is_refused(weaker: RunMember, winner: RunMember) -> bool:
+    """Whether nothing runs: transformers compares a DeepSpeed file with its arguments and raises, which PF502 says."""
+    return weaker.scope.framework.id == "deepspeed" and winner.scope.framework.id in OF_TRANSFORMERS
 
 
 def _followed(runs: Iterable[Run]) -> dict[str, set[str | None]]:
