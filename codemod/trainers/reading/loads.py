@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...purpose.outcomes import can_come_out
+from ...python.bindings import only_value
 from ...python.brought_entries import brought_keywords
 from ...python.callers import callers_of
+from ...python.creations import creations_of
 from ...python.keywords import Keywords, entries_of, keywords_of, stores_in
 from ...python.names import Binding, FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ...python.scopes import is_off
+from ...python.settings_objects import may_hold_settings
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS
 from ...torch.dtype_values import constants_of
@@ -116,17 +119,22 @@ def is_of_transformers(project: Project, load: Load) -> bool:
 
 def initial_load(project: Project, module: ModuleNames, arguments: ast.Call, model: ast.expr) -> Load | None:
     """The load that a TRL trainer does itself: ``SFTTrainer("name", args=SFTConfig(model_init_kwargs={...}))``."""
-    if not _is_text(module, model):
+    if not _is_text(project, module, model):
         return None
     table = keywords_of(module, arguments).values.get("model_init_kwargs")
     entries = entries_of(module, table) if table is not None else None
     return _load(project, module, arguments, Keywords(entries, True)) if entries is not None else None
 
 
-def _is_text(module: ModuleNames, node: ast.expr) -> bool:
+def _is_text(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    """Whether a model is given by its name: a string, or a setting (``args.model``, ``config["model"]``)."""
     if isinstance(node, ast.Name):
-        bindings = module.bindings_of(node)
-        return len(bindings) == 1 and isinstance(bindings[0].value, ast.Constant)
+        value = only_value(module, node)
+        return value is not None and value is not node and _is_text(project, module, value)
+    if isinstance(node, ast.Attribute | ast.Subscript):
+        is_own = ast.unparse(node.value) in ("self", "cls")
+        settings = not is_own and may_hold_settings(project, module, node.value)
+        return settings and not creations_of(project, module, node)
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 

@@ -132,7 +132,7 @@ def loads_of_model(
 def _run(
     load: Load, made_by: tuple[Creation, ...], precision: Precision, module: ModuleNames, trainer: ast.Call
 ) -> TrainedLoad:
-    through = [call for made in made_by for call in made.through]
+    through = [part for made in made_by for call in made.through for part in _parts(call, load.call)]
     mentioned = (item for made in made_by for item in mentions_of(made) if not is_below(item, module, trainer))
     steps = [*through, *(item.statement for item in mentioned)]
     return TrainedLoad(
@@ -141,10 +141,19 @@ def _run(
         module,
         trainer,
         adapted=any(mentions(step, ADAPTED) for step in steps),
-        adapters=tuple(call for call in through if mentions(call.func, ADAPTED)),
+        adapters=tuple(call for made in made_by for call in made.through if mentions(call.func, ADAPTED)),
         recast=any(map(may_recast, steps)),
         frozen=any(mentions(step, FROZEN) for step in steps),
     )
+
+
+def _parts(call: ast.Call, load: ast.Call) -> Iterator[ast.AST]:
+    """A call of the model, without the load that stands in it: ``from_pretrained(..., dtype=torch.float32).cuda()``."""
+    func = call.func
+    if isinstance(func, ast.Attribute) and load in ast.walk(func.value):
+        yield ast.Call(ast.Attribute(ast.Name("model", ast.Load()), func.attr, ast.Load()), call.args, call.keywords)
+    else:
+        yield call
 
 
 def may_recast(node: ast.AST) -> bool:
