@@ -1,6 +1,6 @@
 """Whether a tensor is 16-bit because the code casts it, in a call that no autocast region stands around.
 
-Under autocast a norm or a softmax of what was cast gives float32 again: for functions it has to be known who calls them.
+Under autocast a norm or a softmax of what was cast gives float32 again: it has to be known who calls a function.
 """
 
 from __future__ import annotations
