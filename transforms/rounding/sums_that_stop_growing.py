@@ -27,8 +27,8 @@ at each step.
 
 Sums over parts of one model (layers, scales, heads), which are short: a loop is long where its name says so, or where
 each pass takes a step of an optimizer; tensors of an object that several assignments make; sums of integers and
-booleans; values that are taken out as numbers (`.item()`, `float(...)`); losses that autocast computes in float32; dtypes that are not certain;
-branches that no run takes.
+booleans; values that are taken out as numbers (`.item()`, `float(...)`); losses that autocast computes in float32;
+dtypes that are not certain; branches that no run takes.
 """
 
 from __future__ import annotations

@@ -28,6 +28,8 @@ So is a part that a model's class makes anew and casts (`self.head = nn.Linear(.
 transformers steps it with a GradScaler: `fp16=True`, or `accelerate launch --mixed_precision fp16` of a program whose
 code names no precision, which transformers' trainer follows from 4.30 on.
 
+A part of a model of Lightning counts where all trainers of the project are asked for `16-mixed`.
+
 A flag of the command line that casts the model (`if args.half: model.half()`) beside a scaler that is always on counts
 as well, whether or not a launch line gives it: it never works.
 
@@ -67,6 +69,7 @@ from ....codemod.torch.steps_by_calls import steps_by_calls
 from ..engines import float16_of_accelerate
 from ..given_runs import is_on
 from .halved_while_training import halved_while_training
+from .lightning_modules import lightning_weights
 from .live_pipelines import LivePipeline, live_pipelines
 from .scaled_trainers import scaled_parts
 
@@ -103,6 +106,8 @@ def _read(project: Project) -> Iterator[Finding]:
             yield from (rule.found(*draft) for draft in halved_while_training(project, scaler))
     for half, stated in prepared_weights(project):
         yield _finding(half, "accelerate steps it with a GradScaler (mixed_precision='fp16')", stated)
+    for half, stated in lightning_weights(project):
+        yield _finding(half, "Lightning steps it with a GradScaler (16-mixed)", stated)
     for scaled in scaled_parts(project):
         yield rule.at(scaled.change.module, scaled.change.node, _message(scaled.name, scaled.why), scaled.places)
     for pipeline in live_pipelines(project):
