@@ -16,8 +16,9 @@ beyond 65504). Autocast does not touch integers; explicit casts do.
 ## Fix
 
 `floating-only` [safe]: in a comprehension over a batch that holds token ids, only floating-point tensors are cast; the
-embedding stopped before. `spare-integers` [unsafe]: the same edit where only labels are known, or where a later
-`.long()` hides the mistake: the numbers change. `keep-integers` [unsafe]: the cast of ids goes away.
+embedding stopped before. `spare-integers` [unsafe]: the same edit where only labels are known, where a later
+`.long()` hides the mistake (the numbers change), or in a function that is passed the batch, as others may pass it
+integers that are to be cast. `keep-integers` [unsafe]: the cast of ids goes away.
 `count-in-float32` [display-only]: `arange` counts in float32; where 16-bit tensors meet what is computed from it, a
 cast belongs, which is the owner's to place.
 
@@ -78,7 +79,7 @@ def _cast_batch(project: Project, batch: BatchCast) -> Finding:
         f"this casts every tensor of the batch to {batch.dtype.name}, {batch.entry} too: ids above"
         f" {LAST_EXACT[batch.dtype]} are rounded, and an embedding or a loss refuses them"
     )
-    evidence = (batch.module.place(batch.evidence, f"the batch holds {batch.entry}"),)
+    evidence = (batch.there.place(batch.evidence, f"the batch holds {batch.entry}"),)
     fixes = []
     if batch.value is not None:
         span = document.span(batch.cast)

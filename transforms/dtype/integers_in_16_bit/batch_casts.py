@@ -6,8 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....codemod.purpose.files import is_test
+from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.python.arguments import receiver_of
-from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.callers import callers_of
+from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
@@ -36,11 +39,16 @@ class BatchCast:
     dtype: Dtype
     entry: str
     evidence: ast.AST
+    there: ModuleNames
+    """The file of the evidence."""
+    is_passed: bool
+    """Whether the batch is that of a call: others may pass integers that are to be cast."""
 
     @property
     def stops(self) -> bool:
         """Whether an embedding certainly refuses the entry; labels may be meant for a loss that takes floats."""
-        return self.entry != "labels" and not any(name in self.module.attribute_loads for name in ("long", "int"))
+        widened = any(name in self.module.attribute_loads for name in ("long", "int"))
+        return self.entry != "labels" and not widened and not self.is_passed
 
 
 def batch_casts(project: Project, module: ModuleNames) -> Iterator[BatchCast]:
@@ -78,11 +86,29 @@ def _cast(
     dtypes = [dtype for call in chain if (dtype := _lowest(project, module, call)) is not None]
     if not dtypes or dtypes[0] not in LAST_EXACT:
         return
-    found = _integer_entry(module, node, table)
+    own = _integer_entry(module, node, table)
+    passed = _of_callers(project, module, node, table) if own is None else None
+    found = (module, *own) if own is not None else passed
     if found is not None:
         simple = len(chain) == 1
         rest = _without_dtype(project, module, chain[0]) if simple else None
-        yield BatchCast(module, expression, inner if simple else None, rest, dtypes[0], *found)
+        there, entry, evidence = found
+        yield BatchCast(module, expression, inner if simple else None, rest, dtypes[0], entry, evidence, there, passed is not None)
+
+
+def _of_callers(
+    project: Project, module: ModuleNames, node: ast.AST, table: ast.expr
+) -> tuple[ModuleNames, str, ast.AST] | None:
+    """The same of a function that casts the batch it is passed and returns it, by the first call that tells."""
+    function, above = function_of(module, node), module.parents[node]
+    if not isinstance(function, FunctionNode) or not isinstance(above, ast.Return) or not isinstance(table, ast.Name):
+        return None
+    for site in callers_of(project, module, function).sites:
+        passed = site.target.arguments(site.call).get(table.id)
+        found = _integer_entry(site.module, site.call, passed) if passed is not None else None
+        if found is not None and not is_test(site.module.path) and is_reached(project, site.module, site.call):
+            return site.module, *found
+    return None
 
 
 def _asks_what_it_is(call: ast.Call) -> bool:
