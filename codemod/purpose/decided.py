@@ -24,10 +24,10 @@ from ..trainers.reading.links import sources
 from ..trainers.reading.shown_lines import lines_leaving_out, shown_sources
 from ..trainers.reading.source import GIVEN, ValueSource, literal_source
 from .filled_in import as_filled_in
+from .flag_sources import typed_flag
 from .imports import connected_modules
 from .set_elsewhere import given_elsewhere, holder_of
 from .training_switches import is_taken_as_given
-from .typed_flags import typed_flag
 
 MAX_HOPS = 3
 """Truth values that are computed from others."""

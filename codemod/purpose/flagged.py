@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -19,9 +19,9 @@ from ..torch.autocast import Autocast, autocasts
 from ..torch.dtypes import TextCondition
 from ..torch.scalers import Scaler, scalers
 from .decided import settings_asked, stated_values
+from .flag_sources import typed_flag
 from .given import is_run, node_around
 from .regimes import conditions_of
-from .typed_flags import said_of, typed_flag
 
 MAX_HOPS = 3
 """How many calls up a place is followed."""
@@ -45,8 +45,13 @@ def as_flagged(project: Project, finding: Finding, *, anywhere: bool) -> Finding
         return None
     acting = [facts for facts, acts in beside if acts]
     needed = own.union(frozenset.intersection(*acting) if acting else NONE)
-    said = said_of(sorted(flag for flag, holds in needed if holds)) if SAID not in finding.message else ""
+    said = _said(sorted(flag for flag, holds in needed if holds)) if SAID not in finding.message else ""
     return replace(finding, message=f"{finding.message}{said}") if said else finding
+
+
+def _said(flags: Sequence[str]) -> str:
+    are = "which is" if len(flags) == 1 else "which are"
+    return f"; it takes effect only with {' and '.join(flags)}, {are} off by default" if flags else ""
 
 
 def is_stated_run(project: Project, module: ModuleNames, node: ast.AST) -> bool:

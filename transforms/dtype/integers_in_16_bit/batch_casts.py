@@ -93,7 +93,8 @@ def _cast(
         simple = len(chain) == 1
         rest = _without_dtype(project, module, chain[0]) if simple else None
         there, entry, evidence = found
-        yield BatchCast(module, expression, inner if simple else None, rest, dtypes[0], entry, evidence, there, passed is not None)
+        value, is_passed = (inner if simple else None), passed is not None
+        yield BatchCast(module, expression, value, rest, dtypes[0], entry, evidence, there, is_passed)
 
 
 def _of_callers(

@@ -40,6 +40,7 @@ from ....codemod.flow.frame import Application, Autocasting, place_of
 from ....codemod.flow.lattice import Atom, Kind, MadeHow, Role, Value
 from ....codemod.half.atom_places import atom_places, may_be_chosen, steps_can_run
 from ....codemod.half.half_here import Half, half_here, is_told_apart, open_halves
+from ....codemod.half.half_outside import half_outside
 from ....codemod.half.handed_half import half_as_given
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.proof.needs import SameResult
@@ -247,6 +248,7 @@ def _under_autocast(project: Project, item: Application, node: ast.expr) -> Half
     if not is_in_forward(project, item.module, item.node):
         return None
     half = half_here(project, item.module, node) or half_as_given(project, item.module, node)
+    half = half or half_outside(project, item.module, node)
     if half is None:
         return None
     origin = WidthOrigin.CAST if half.certain else WidthOrigin.CHOSEN if half.seen else WidthOrigin.AUTOCAST

@@ -54,7 +54,8 @@ A model is followed from where it is loaded or cast to the optimizer: through fu
 of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`; so is a part of what is loaded
 (`pipe.unet`), layers that a class makes with a `dtype`, loops and applied functions that cast what is trained, and
 states that take the place of weights (`assign=True`); a default dtype (`torch.set_default_dtype(torch.bfloat16)`)
-counts for what is made after it. Options count with the values that launch lines (those of read-mes too), files or
+counts for what is made after it, and a checkpoint to resume from that keeps the weights in 16 bits beside the state of
+the optimizer is told as well. Options count with the values that launch lines (those of read-mes too), files or
 defaults give them, tests of the machine as on a GPU that has bfloat16; `torch_dtype="auto"` with names of checkpoints
 that are known. The rate is one of those runs: of the launch line that makes the weights 16-bit where one does, else
 from the lowest to the highest at which updates are lost; under a schedule its peak, which a cycle (`OneCycleLR`,
@@ -97,6 +98,7 @@ from ..optimizer_table import rows_of_trainer
 from ..stated_numbers import Stated, ends, options_in, rate_in
 from ..trained_half import HalfTraining, half_trainings, is_constant, is_run
 from .rounded_by_saves import rounded_by_saves
+from .rounded_checkpoints import rounded_checkpoints
 from .stuck_constants import stuck_constants
 
 WHOLE = {"full_bf16": BF16, "full_fp16": FP16}
@@ -124,7 +126,7 @@ def check(project: Project) -> Iterator[Finding]:
         if loses_updates(rate.value, weights.dtype):
             message = _message(optimizer, weights, (rate,), "")
             yield rule.found(weights.place.saying(message), (rate.place,), _choices(weights))
-    for draft in rounded_by_saves(project):
+    for draft in (*rounded_by_saves(project), *rounded_checkpoints(project)):
         yield rule.found(*draft)
 
 
