@@ -81,9 +81,11 @@ class Addition:
 
 def _additions(module: ModuleNames) -> Iterator[Addition]:
     for node in module.of_type(ast.AugAssign):
-        is_own = isinstance(node.target, ast.Attribute) and ast.unparse(node.target.value) == "self"
-        if isinstance(node.op, ast.Add) and (isinstance(node.target, ast.Name) or is_own):
-            yield Addition(node, node.target, node.value)
+        target = node.target
+        if isinstance(target, ast.Attribute) and ast.unparse(target.value) != "self":
+            continue
+        if isinstance(node.op, ast.Add) and isinstance(target, ast.Name | ast.Attribute):
+            yield Addition(node, target, node.value)
     for assign in module.of_type(ast.Assign):
         name, value = assign.targets[0], assign.value
         plus = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and isinstance(value.left, ast.Name)
@@ -145,8 +147,9 @@ def _trains(module: ModuleNames, loop: LoopNode) -> bool:
 def _is_called_in_loop(project: Project, module: ModuleNames, node: ast.AST) -> bool:
     """Whether a method of an object is called for each batch: ``meter.update(loss)``."""
     function, owner = function_of(module, node), module.scope_of(node).enclosing_class
-    born = births_of(project, owner.node) if owner is not None and isinstance(owner.node, ast.ClassDef) else ()
-    for other, birth in born if isinstance(function, FunctionNode) else ():
+    if owner is None or not isinstance(owner.node, ast.ClassDef) or not isinstance(function, FunctionNode):
+        return False
+    for other, birth in births_of(project, owner.node):
         for call in other.calls_by_name.get(function.name, ()) if not is_test(other.path) else ():
             receiver = receiver_of(call) if _long_loop(other, call) is not None else None
             made = creations_of(project, other, receiver) if receiver is not None else ()
