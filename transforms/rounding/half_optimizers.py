@@ -18,6 +18,7 @@ from ...codemod.purpose.steps import only_measures
 from ...codemod.python.arguments import receiver_of
 from ...codemod.python.bindings import names_given, only_target
 from ...codemod.python.bound import is_replaced
+from ...codemod.python.brought_entries import Brought, brought_keywords
 from ...codemod.python.callers import callers_of
 from ...codemod.python.creations import creations_of
 from ...codemod.python.keywords import keywords_of
@@ -69,6 +70,8 @@ class HalfOptimizer:
     weights: HalfWeights
     parameters: ast.expr
     given: dict[str, ast.expr]
+    uncertain: frozenset[str] = frozenset()
+    """Keywords that it may be given, with values that are not known."""
 
     def loses_at(self, rate: float) -> bool:
         """Whether a learning rate leaves a part of the weights where they are."""
@@ -111,7 +114,11 @@ def rates_of(project: Project, item: HalfOptimizer, *, of_any: bool = False) -> 
     later = [rate for each in rates_set(item.module, item.call) for rate in _rates(project, item, each)]
     if not (all(found) or (of_any and are_own)) or not all(item.loses_at(rate.value) for rate in later):
         return ()
-    return tuple(rate for each in found for rate in each)
+    known = tuple(rate for each in found for rate in each)
+    if node is not None and item.module.scope_of(node).function is not item.module.scope_of(item.call).function:
+        # A function that makes the keywords may be called for other optimizers, too.
+        return known if all(item.loses_at(rate.value) for rate in known) else ()
+    return known
 
 
 def _rates(project: Project, item: HalfOptimizer, node: ast.expr | None) -> tuple[Stated, ...]:
@@ -126,7 +133,7 @@ def _rates(project: Project, item: HalfOptimizer, node: ast.expr | None) -> tupl
 
 def _passed_there(project: Project, item: HalfOptimizer, node: ast.Name) -> list[tuple[ModuleNames, ast.expr]]:
     """What callers pass as the rate whose own file makes the weights 16-bit: several programs may share a function."""
-    function = item.module.scope_of(item.call).function.node
+    function = item.module.scope_of(node).function.node
     if not isinstance(function, FunctionNode) or len(item.module.bindings_of(node)) > 1:
         return []
     sites = callers_of(project, item.module, function).sites
@@ -143,19 +150,20 @@ def _has_remedy(module: ModuleNames) -> bool:
 
 def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOptimizer | None:
     named = _row(project, module, call.func) if _may_take_parameters(project, module, call) else None
-    given = keywords_of(module, call) if named is not None else None
-    if named is None or given is None or named[1].keeps not in ("nothing", "stochastic"):
+    if named is None or named[1].keeps not in ("nothing", "stochastic"):
         return None
     name, row = named
-    if not given.complete and row.when:
+    written, brought = keywords_of(module, call), brought_keywords(project, module, call)
+    if row.when and (row.when in brought.uncertain if brought is not None else not written.complete):
         return None
+    given = brought or Brought(written.values)
     parameters = call.args[0] if call.args else given.values.get("params")
     weights = _weights(project, module, parameters, call) if parameters is not None else None
     if parameters is None or weights is None:
         return None
     if _is_wrapped(project, module, call) or only_measures(module, call) or _is_replaced(module, call):
         return None
-    return HalfOptimizer(module, call, name, row, weights, parameters, given.values)
+    return HalfOptimizer(module, call, name, row, weights, parameters, given.values, given.uncertain)
 
 
 def _may_take_parameters(project: Project, module: ModuleNames, call: ast.Call) -> bool:

@@ -71,7 +71,7 @@ def _finding(item: HalfOptimizer, rate: Stated | None, decay: Stated) -> Finding
 
 def _may_be_fused(item: HalfOptimizer) -> bool:
     fused = item.given.get("fused")
-    return fused is not None and not is_off(fused)
+    return "fused" in item.uncertain or (fused is not None and not is_off(fused))
 
 
 def _decay_of(project: Project, item: HalfOptimizer) -> Stated | None:

@@ -30,7 +30,9 @@ def stuck_constants(project: Project, item: HalfOptimizer, rates: tuple[Stated, 
     """Where parameters are made that the optimizer never moves at these rates, and their numbers."""
     rate = largest(rates)
     groups, _ = rates_of_groups(item.module, item.parameters, "")
-    varied = any(groups) or "betas" in item.given or any(True for _ in rates_set(item.module, item.call))
+    varied = (
+        any(groups) or "betas" in {*item.given, *item.uncertain} or any(True for _ in rates_set(item.module, item.call))
+    )
     if (
         rate is None
         or varied
