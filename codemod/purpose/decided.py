@@ -228,7 +228,8 @@ def stated_values(project: Project, module: ModuleNames, item: TextCondition) ->
     truths = set(trace(project, holder, item.node, ON_MACHINE)) if is_name and len(found) > 1 else set()
     if len(truths) != 1 or None in truths:
         return found
-    return [source for source in found if _is_on(source.value) in truths]  # the others no stated run takes
+    taken = [source for source in found if _is_on(source.value) in truths]  # the others no stated run takes
+    return taken or found  # where only a line of a read-me makes it so, none of these does
 
 
 def _of_class(project: Project, module: ModuleNames, item: TextCondition) -> list[ValueSource]:

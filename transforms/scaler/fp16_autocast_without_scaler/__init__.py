@@ -25,11 +25,12 @@ gradients before the step.
 
 Weights in float16 (`model.half()`) that an optimizer steps without loss scaling lose the same gradients; a GradScaler
 does not go with them (scaler-with-16-bit-parameters): keep the weights in float32 and compute under autocast. A scaler
-that is off in some run (`enabled=args.dtype == "fp16"`) beside a region that is float16 in all is reported, too: the
-region takes the dtype, or the switch, of the scaler. So is a loss that goes to a plain `backward()` and a plain step of
-one optimizer, where a scaler of the file scales the losses of the others, as in a GAN; and a plain step under apex's
-levels O1 and O2, where no code of the project calls `amp.scale_loss`. `back(loss)` and `move()` of one object of the
-project are a step.
+that is off in some run (`enabled=args.dtype == "fp16"`) beside a region that is float16 in all is reported, too, and so
+is one that a mode switches off whose region stays open (`GradScaler(enabled=amp and not private)`,
+`autocast(enabled=amp)`): the region takes the dtype, or the switch, of the scaler. So is a loss that goes to a plain
+`backward()` and a plain step of one optimizer, where a scaler of the file scales the losses of the others, as in a GAN;
+and a plain step under apex's levels O1 and O2, where no code of the project calls `amp.scale_loss`. `back(loss)` and
+`move()` of one object of the project are a step.
 
 ## Not flagged
 
@@ -49,15 +50,15 @@ from collections.abc import Iterator, Sequence
 
 from ....codemod.half.half_weights import SteppedWeights, stepped_weights, weights_of_optimizer
 from ....codemod.model import Finding, Fix, Place, Rule
-from ....codemod.purpose.decided import Decided, decided
+from ....codemod.purpose.decided import decided
 from ....codemod.purpose.entered import entries_of
 from ....codemod.purpose.given import is_run
 from ....codemod.purpose.proved_reach import is_reached
-from ....codemod.purpose.regimes import conditions_of, regime_of
+from ....codemod.purpose.regimes import regime_of
 from ....codemod.purpose.steps import only_measures
 from ....codemod.purpose.training import is_aside
 from ....codemod.python.arguments import receiver_of
-from ....codemod.python.conditions import conditions_in, never_reached
+from ....codemod.python.conditions import never_reached
 from ....codemod.python.creations import Creation, creations_of
 from ....codemod.python.names import ModuleNames, modules_with
 from ....codemod.python.paths import function_of, guards
@@ -73,7 +74,7 @@ from ....codemod.torch.autocast import (
 )
 from ....codemod.torch.dtypes import FP16, Dtype
 from ....codemod.torch.scaler_edits.add_scaler import fix
-from ....codemod.torch.scalers import Scaler, scalers
+from ....codemod.torch.scalers import scalers
 from ....codemod.torch.unscaled_steps import (
     ASKS_FOR_SCALING,
     LossStep,
@@ -90,6 +91,7 @@ from ....codemod.trainers.reading.loads import loads_in
 from ..given_runs import comes_out
 from .apex_without_scale import unscaled_apex
 from .one_of_two_scaled import beside_scaled
+from .scaler_left_off import left_off
 
 LOST = "gradients below 6e-8 become zero"
 
@@ -114,25 +116,12 @@ def _with_scaler_off(project: Project) -> Iterator[Finding]:
         scaling = {function_of(use.module, use.node) for use in scaler.uses_of("scale")}
         for found in regime_of(project, scaler).regions:
             region, module = found.autocast, found.autocast.module
-            always = region.enabled_node is None and found.values == {FP16}
-            near = always and function_of(module, region.node) in scaling
-            off = _left_off(project, scaler, region) if near and _computes_in_half(project, region) else None
+            near = found.values == {FP16} and function_of(module, region.node) in scaling
+            off = left_off(project, scaler, region) if near and _computes_in_half(project, region) else None
             if off is not None:
                 places = [scaler.module.place(scaler.call, "the scaler is off in this run"), *off.places]
                 message = f"the region computes in float16 also where the scaler is off: {LOST}"
                 yield rule.at(module, region.node, message, places)
-
-
-def _left_off(project: Project, scaler: Scaler, region: Autocast) -> Decided | None:
-    """What is set in a run that the project gives in which the region is open and the scaler is off."""
-    around = conditions_in(project, region.module).path_given(region.node)
-    for module, test, holds in conditions_of(project, scaler):
-        given = conditions_in(project, module).given(test, not holds)
-        found = decided(project, module, given) if given else None
-        found = decided(project, region.module, around, found) if found is not None else None
-        if found is not None and not found.open:
-            return found
-    return None
 
 
 def _of_float16_weights(project: Project) -> Iterator[Finding]:
