@@ -18,7 +18,7 @@ from ....codemod.python.creations import known_creations
 from ....codemod.python.names import ModuleNames, last_name
 from ....codemod.python.paths import position
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import Autocast, autocasts_in, checked_autocasts
+from ....codemod.torch.autocast import Autocast, autocasts_in, checked_autocasts, runs_without_gradients
 from ....codemod.torch.tables.layers import LAYERS
 from ....codemod.torch.tables.operations import policy_of
 from .never_read import MAX_USED, is_only_way
@@ -28,6 +28,8 @@ IN_STEPS = (
     "item", "get_last_lr", "get_scale", "append", "print", "set_description", "set_postfix",
 )  # fmt: skip
 """What is called in a step, and computes nothing that autocast lowers."""
+MAX_SUMS = 3
+"""Sums of losses that are followed."""
 MESSAGE = "only the backward pass and the step run in this autocast: the forward pass before it runs in float32"
 
 
@@ -101,10 +103,19 @@ def around_backward(project: Project) -> Iterator[Draft]:
         module, loss = autocast.module, receiver_of(backward)
         loss = loss.args[0] if isinstance(loss, ast.Call) and loss.args else loss  # ``scaler.scale(loss)``
         made = values_at(module, loss) if isinstance(loss, ast.Name) else []
-        forward = [item for item in made if item is not None and any(map(_is_call, ast.walk(item)))]
+        forward = [item for item in made if item is not None and _is_computed(module, item, MAX_SUMS)]
         if forward and is_reached(project, module, autocast.node):
             place = module.place(forward[0], "the loss is computed here, outside of it")
             yield Draft.at(module, autocast.node, MESSAGE, (place,))
+
+
+def _is_computed(module: ModuleNames, node: ast.expr, hops: int) -> bool:
+    """Whether a call makes a value, or a part of it: ``loss = first + 0.1 * second``."""
+    if any(map(_is_call, ast.walk(node))):
+        return True
+    names = [item for item in ast.walk(node) if isinstance(item, ast.Name)] if hops else []
+    made = (value for name in names for value in values_at(module, name) if value is not None)
+    return any(_is_computed(module, value, hops - 1) for value in made)
 
 
 def _only_backward(autocast: Autocast) -> ast.Call | None:
@@ -137,7 +148,14 @@ def _runs_closure(module: ModuleNames, call: ast.Call) -> bool:
 def _may_enter_others(project: Project, autocast: Autocast) -> bool:
     """Whether the file, one that it uses, or one that uses it, may enter autocast in another place."""
     module = autocast.module
-    others = (item.context_expr for item in module.of_type(ast.withitem) if item.context_expr is not autocast.node)
     near = reached_from(project, [module, *importers_of(project, module)], MAX_USED)
-    used = (item for each in near for item in autocasts_in(project, each))
-    return any(map(may_be_autocast, others)) or any(item.node is not autocast.node for item in used)
+    used = [item for each in near for item in autocasts_in(project, each) if item.node is not autocast.node]
+    lowering = [item for item in used if not _is_aside(item)]
+    known = {autocast.node, *(item.node for item in used)}
+    others = (item.context_expr for item in module.of_type(ast.withitem) if item.context_expr not in known)
+    return bool(lowering) or any(map(may_be_autocast, others))
+
+
+def _is_aside(autocast: Autocast) -> bool:
+    """Whether a region is another of the same kind, or one that no backward pass can run in."""
+    return autocast.form == "with" and (_only_backward(autocast) is not None or runs_without_gradients(autocast))

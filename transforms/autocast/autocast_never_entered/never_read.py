@@ -10,7 +10,8 @@ from ....codemod.purpose.imports import importers_of, reached_from
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.steps import calls_beside, function_scope, may_be_autocast
 from ....codemod.python.bindings import only_target
-from ....codemod.python.names import ModuleNames
+from ....codemod.python.functions import all_bases, class_of
+from ....codemod.python.names import ModuleNames, last_name
 from ....codemod.python.paths import function_of, position
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import (
@@ -21,10 +22,12 @@ from ....codemod.torch.autocast import (
     runs_without_gradients,
 )
 
-OTHER_WAYS = ("torch_dtype", "default_dtype", "Accelerator", "Fabric", "eepspeed", "Trainer(", "FSDP", "enter_context")
+OTHER_WAYS = ("torch_dtype", "default_dtype", "Accelerator", "Fabric", "eepspeed", "FSDP", "enter_context")
 """What says that a training step may compute in 16 bits in another way than by ``with``."""
 CASTS = ("half", "bfloat16", "to", "type")
 READ_BY_NAME = ("globals", "locals", "vars", "exec", "eval")
+TRAINER = "Trainer"
+"""How the classes end whose objects may choose a precision themselves."""
 MAX_USED = 60
 """How many files are searched for other autocasts."""
 
@@ -73,9 +76,26 @@ def is_only_way(project: Project, autocast: Autocast) -> bool:
     module = autocast.module
     if is_float32_island(project, autocast) or runs_without_gradients(autocast):
         return False
-    if any(word in module.document.text for word in OTHER_WAYS):
+    if any(word in module.document.text for word in OTHER_WAYS) or _has_trainer(project, module):
         return False
     return not any(_may_cast(call) for each in CASTS for call in module.calls_by_name.get(each, ()))
+
+
+def _has_trainer(project: Project, module: ModuleNames) -> bool:
+    """Whether a trainer is made or derived from that may be one of a library, and choose a precision itself."""
+    named = [call.func for call in module.calls] + [
+        base for owner in module.of_type(ast.ClassDef) for base in owner.bases
+    ]
+    return any(_may_be_of_library(project, module, node) for node in named if last_name(node).endswith(TRAINER))
+
+
+def _may_be_of_library(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    """Whether a class is not the project's, or one of its bases is such a trainer."""
+    owner = class_of(project, module, node)
+    above = all_bases(project, *owner) if owner is not None else ()
+    return owner is None or any(
+        last_name(base).endswith(TRAINER) and class_of(project, holder, base) is None for holder, base in above
+    )
 
 
 def _may_cast(call: ast.Call) -> bool:
