@@ -16,7 +16,7 @@ from ...purpose.imports import connected_modules, reached_from
 from ...python.identifiers import words_of
 from ...python.keywords import entries_of
 from ...python.limits import MAX_OPTION_FILES
-from ...python.names import FunctionNode, ModuleNames, attribute_chain, modules_at, names_of
+from ...python.names import FunctionNode, ModuleNames, attribute_chain, last_name, modules_at, names_of
 from ...python.options import Option, options_in
 from ...python.paths import function_of
 from ...source.documents import Document, FileKind
@@ -125,7 +125,18 @@ def values_given(project: Project, option: Option) -> Iterator[ValueSource]:
         if not given:
             module, absent = option.module, option.value_when_absent
             yield ValueSource("option", module.path, module.span(option.node), option.name, absent, "", is_switch=True)
+    elif not given and is_none_when_absent(option):
+        yield ValueSource("option", option.module.path, option.module.span(option.node), option.name, None, "")
     yield from given
+
+
+def is_none_when_absent(option: Option) -> bool:
+    """Whether argparse gives None for an option that a command line leaves out: ``add_argument("--resume")``."""
+    call = option.node
+    if not isinstance(call, ast.Call) or last_name(call.func) != "add_argument" or option.default is not None:
+        return False
+    named = {item.arg for item in call.keywords}
+    return bool(option.flags) and named.isdisjoint(("required", "action", None))
 
 
 def as_overridden(project: Project, module: ModuleNames, name: str, own: Iterable[ValueSource]) -> list[ValueSource]:
