@@ -77,6 +77,7 @@ def decided(
             if not found and not machine:
                 return None
             fitting = [source for source in found if fits(source.value, item)] or documented(project, module, item)
+            fitting = fitting or [line for source in found for line in _shown_of(project, item, source)]
             if all(source.kind == "option" for source in fitting):
                 fitting = [line for source in fitting for line in _left_out(project, module, item, source)] or fitting
             if fitting and all(source.lines for source in fitting):
@@ -264,6 +265,14 @@ def documented(project: Project, module: ModuleNames, item: TextCondition) -> li
     ):
         return []
     return [source for source in shown_sources(project, module, name) if fits(source.value, item)]
+
+
+def _shown_of(project: Project, item: TextCondition, default: ValueSource) -> Iterator[ValueSource]:
+    """The launch lines that give the option which is read under another name: ``build(args.resume)``."""
+    option = default.option if default.kind == "option" and not default.is_negated else None
+    if option is not None and option.flags and item.values == (True,) and not _is_on(default.value):
+        found = shown_sources(project, option.module, option.name)
+        yield from (line for line in found if fits(line.value, item))
 
 
 def _left_out(
