@@ -44,11 +44,12 @@ memory and speed change. Not offered where the rest of the block runs `backward`
 ## Not flagged
 
 `return autocast(...)`, autocast stored in a variable that something reads, or in a file that enters another context of
-autocast in training, casts to 16 bits or leaves precision to a library's trainer, or passed to `enter_context`, `autocast(...).__enter__()`,
-a generator that is not a context manager, `__enter__()` by hand (for the whole run, perhaps on purpose), a
-test that expects the constructor to raise; methods of a prepared model under `no_grad`, in files that enter an autocast
-of their own, or where DeepSpeed or FSDP may run it; one object for regions that follow each other, or where autocast
-may be on around them already; objects of `enabled=False`; an island between the two, which the second one restores.
+autocast in training, casts to 16 bits or leaves precision to a library's trainer, or passed to `enter_context`,
+`autocast(...).__enter__()`, a generator that is not a context manager, `__enter__()` by hand (for the whole run,
+perhaps on purpose), a test that expects the constructor to raise; methods of a prepared model under `no_grad`, in files
+that enter an autocast of their own, or where DeepSpeed or FSDP may run it; one object for regions that follow each
+other, or where autocast may be on around them already; objects of `enabled=False`; an island between the two, which the
+second one restores.
 """
 
 from __future__ import annotations

@@ -8,10 +8,11 @@ from difflib import SequenceMatcher
 
 from ....codemod.model import Draft
 from ....codemod.purpose.imports import importers_of, reached_from
+from ....codemod.python.arguments import receiver_of
 from ....codemod.python.bindings import only_value
 from ....codemod.python.callers import callers_of
 from ....codemod.python.functions import called_function, class_of
-from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, last_name
+from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, last_name, string_of
 from ....codemod.python.options import SETTINGS, Option, options_in
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.shown_lines import shown_values
@@ -24,8 +25,9 @@ ACTIONS = ("store_true", "store_false", "store", "store_const")
 NO_EFFECT = ("deprecated", "unused", "not used", "no effect", "ignored", "compat", "reserved", "not implemented")
 """Words of a help that says so itself."""
 PRINTS = ("print", "pprint", "str", "repr", "info", "debug", "warning", "log", "write", "dumps", "dump", "safe_dump")
-RECORDS = ("pformat", "add_text", "add_hparams", "log_hyperparams", "save_hyperparameters", "init_trackers")
-LOOKS = ("isinstance", "hasattr", "len", "type", "sorted", "items")
+PARTS_OF_TEXT = (ast.FormattedValue, ast.JoinedStr, ast.keyword, ast.Tuple, ast.BinOp)
+RECORDS = ("format", "pformat", "add_text", "add_hparams", "log_hyperparams", "save_hyperparameters", "init_trackers")
+LOOKS = ("isinstance", "hasattr", "len", "type", "sorted", "items", "filter")
 DISPLAYS = frozenset((*PRINTS, *RECORDS, *LOOKS))
 """Functions that show or save what they are passed."""
 TRACKERS = ("wandb", "mlflow", "logging", "logger", "json", "yaml", "pickle", "pprint")
@@ -88,7 +90,8 @@ def _program_of(project: Project, module: ModuleNames) -> Sequence[ModuleNames]:
         starts += [other for other in importers_of(project, item) if other not in starts and len(starts) < MAX_MODULES]
     found = reached_from(project, starts, MAX_MODULES)
     is_parsed = any(other.calls_by_name.get(name) for other in found for name in PARSING)
-    return found if is_parsed and len(found) < MAX_MODULES and not module.star_imports else ()
+    is_known = all(project.python_path(item, module.path) for item in module.star_imports)
+    return found if is_parsed and len(found) < MAX_MODULES and is_known else ()
 
 
 def _reads(module: ModuleNames, option: Option, declared: Collection[str]) -> bool:
@@ -113,10 +116,15 @@ def _reads(module: ModuleNames, option: Option, declared: Collection[str]) -> bo
 def is_only_shown(module: ModuleNames, node: ast.AST) -> bool:
     """``print("fp16:", args.fp16)``, ``log.info(f"{args.fp16}")``: a statement that does nothing else with it."""
     above = module.parents.get(node)
-    while isinstance(above, ast.FormattedValue | ast.JoinedStr | ast.keyword | ast.Tuple | ast.BinOp):
+    while isinstance(above, PARTS_OF_TEXT) or _formats(above):
         node, above = above, module.parents.get(above)
     shows = isinstance(above, ast.Call) and above.func is not node and last_name(above.func) in PRINTS
     return shows and above is not None and isinstance(module.parents.get(above), ast.Expr)
+
+
+def _formats(node: ast.AST | None) -> bool:
+    """``"fp16: {}".format(args.fp16)``."""
+    return string_of(receiver_of(node, "format")) is not None
 
 
 def _is_stored_here(module: ModuleNames, node: ast.Attribute) -> bool:
@@ -222,8 +230,10 @@ def _is_seen(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     chain = attribute_chain(call.func) or [""]
     if any(item.arg is None and is_namespace(item.value) for item in call.keywords):
         return False
-    if chain[-1] in DISPLAYS or chain[0] in TRACKERS:
+    if last_name(call.func) in DISPLAYS or chain[0] in TRACKERS:
         return True
+    if (module.qualified(call.func) or "").startswith("torch."):
+        return True  # ``SGD(params)``: torch reads no options of programs
     if chain[-1] in ("vars", "dict", "deepcopy", "copy", "asdict", "getattr", *PARSING):
         return True  # what getattr asks for has been looked at
     return called_function(project, module, call) is not None or class_of(project, module, call.func) is not None
