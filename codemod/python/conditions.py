@@ -30,9 +30,11 @@ class Conditions:
 
     def path_given(self, node: ast.AST) -> tuple[TextCondition, ...]:
         """What must hold for ``node`` to be reached inside its function, what stands nearest first."""
-        around = reversed(guards(self.module, node))
-        told = (item for guard in around for item in self.given(guard.test, guard.holds))
-        return (*told, *(item for case in self._cases_around(node) for item in self._matched(case)))
+        around = [*reversed(guards(self.module, node))]
+        told = tuple(item for guard in around for item in self.given(guard.test, guard.holds))
+        found = (*told, *(item for case in self._cases_around(node) for item in self._matched(case)))
+        left = (item for guard in around for item in self.left_by(guard.test, guard.holds, found))
+        return (*found, *left) if found else ()
 
     def _cases_around(self, node: ast.AST) -> Iterator[ast.match_case]:
         """The cases of ``match`` statements that hold ``node`` in their bodies, innermost first."""
@@ -64,6 +66,13 @@ class Conditions:
             return (pattern.value,)
         each = [self.operand_values(item.value) if isinstance(item, ast.MatchValue) else () for item in parts]
         return tuple(value for values in each for value in values) if all(each) else ()
+
+    def left_by(self, test: ast.expr, holds: bool, known: Sequence[TextCondition]) -> tuple[TextCondition, ...]:
+        """What ``a and b`` says of ``b`` where it does not hold and ``a`` is known to; only what ``given`` does not."""
+        if not isinstance(test, ast.BoolOp) or isinstance(test.op, ast.And) == holds or self.given(test, holds):
+            return ()
+        open_ones = [value for value in test.values if self.decide(value, known) is not (not holds)]
+        return self.given(open_ones[0], holds) if len(open_ones) == 1 else ()
 
     def given(self, test: ast.expr, holds: bool) -> tuple[TextCondition, ...]:
         """What a test says about its operands when its outcome is ``holds``; empty where it says nothing certain."""

@@ -109,7 +109,9 @@ def _attribute_of_torch(question: Trace[Scenario], module: ModuleNames, node: as
 
 def _carried(question: Trace[Scenario], step: TraceStep, values: Iterable[Scenario]) -> Iterable[Scenario]:
     if isinstance(step, Chosen):
-        return _under(values, conditions_in(question.project, step.module).given(step.node.test, step.holds))
+        conditions, test = conditions_in(question.project, step.module), step.node.test
+        said = conditions.given(test, step.holds)
+        return [item.under(*said, *conditions.left_by(test, step.holds, item.given)) for item in values]
     if isinstance(step, FromBinding):
         return _under(values, _given_of_binding(question.project, step))
     if isinstance(step, Returned):

@@ -38,7 +38,8 @@ Any sign of loss scaling in the file (a scaler, `loss_scale`, Fabric, Lightning,
 own `mixed_precision` is "no" and it runs the backward pass); files that cast to float16 or load a model in it, since a
 scaler cannot unscale float16 gradients; autocast whose dtype is decided elsewhere, or is another one in all stated runs
 (defaults, launch lines, files, what the code fills in: `args.dtype or "bfloat16"`), or whose switch none of these
-turns on; regions that are off where their dtype is None; contexts that may be one of several regions;
+turns on; float16 that only a GPU without bfloat16 gets (`is_bf16_supported()`, which is true by emulation on older GPUs
+in recent releases); regions that are off where their dtype is None; contexts that may be one of several regions;
 bfloat16; regions on the CPU, under `no_grad` or switched off; regions from whose results no gradient flows to the loss
 that `backward` is called on: gradients are off around them or inside, or their names have other values by then.
 """
