@@ -6,20 +6,27 @@
 float32, and QLoRA trains several times slower than it should (`Input type into Linear4bit is torch.bfloat16, but
 bnb_4bit_compute_dtype=torch.float32 (default)`). `from_pretrained(..., torch_type=torch.float16)` loads a diffusers
 pipeline in float32; a model of transformers raises `TypeError: unexpected keyword argument 'torch_type'`.
+`AutoTokenizer.from_pretrained(..., dtype=torch.bfloat16)` changes nothing, and `save_pretrained` of that tokenizer,
+which trainers call for each checkpoint, stops with `TypeError: Object of type dtype is not JSON serializable`.
 
 ## Why
 
 `BitsAndBytesConfig.__init__` (transformers, diffusers) takes `**kwargs` and only logs, at level info, that they are not
-used. A pipeline of diffusers says that unknown keywords `are not expected and will be ignored`.
+used. A pipeline of diffusers says that unknown keywords `are not expected and will be ignored`. A tokenizer keeps what
+it does not know in `init_kwargs`, and writes that to `tokenizer_config.json` (tried with transformers 4.57.1 and
+5.24.0).
 
 ## Fix
 
 `keyword` [unsafe]: the keyword that the library has. The run changes its precision, which is what was asked for.
 
+`drop` [unsafe]: the dtype of a tokenizer goes; a tokenizer that comes with its checkpoint might read it.
+
 ## Not flagged
 
 Keywords that the library has; other unknown keywords, also beside `bnb_4bit_compute_dtype` and for 8-bit weights, which
-compute in the dtype of their input; `**options`; classes of the project; tests.
+compute in the dtype of their input; `**options`; classes of the project; words for a dtype that a tokenizer is passed
+(`dtype="auto"`), which it can save; tests.
 """
 
 from __future__ import annotations
@@ -29,9 +36,12 @@ from collections.abc import Iterator
 
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.purpose.checked import checked_code
+from ...codemod.python.arguments import receiver_of
 from ...codemod.python.names import ModuleNames, last_name, resolve
 from ...codemod.source.project import Project
-from ...codemod.torch.api import COMPUTE_KEY, LOADERS, QUANTIZING
+from ...codemod.torch.api import COMPUTE_KEY, LOAD_KEYS, LOADERS, QUANTIZING
+from ...codemod.torch.dtype_values import constants_of
+from ...codemod.torch.dtypes import UNKNOWN, Constant, Dtype
 
 WORDS = ("BitsAndBytesConfig", "torch_type", "torchdtype", "torch_dype", "torch_dtpe", "torch_dtyp", "troch_dtype")
 QUANTIZATION = "BitsAndBytesConfig"
@@ -53,6 +63,8 @@ ACCEPTED = frozenset(
 ABOUT_COMPUTING = frozenset({"compute", "dtype", "datatype", "bf16", "fp16", "bfloat16", "float16", "precision"})
 """Words of keywords that say in which precision to compute."""
 MISSPELLED_LOAD_KEYS = frozenset(WORDS[1:])
+TOKENIZERS = ("Tokenizer", "TokenizerFast")
+"""How the names of tokenizers end."""
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -60,6 +72,9 @@ def check(project: Project) -> Iterator[Finding]:
         for call in module.calls:
             yield from _quantization(project, module, call)
             yield from _loaded(project, module, call)
+    for module in checked_code(project, TOKENIZERS[:1], LOAD_KEYS):
+        for call in module.calls_by_name.get("from_pretrained", ()):
+            yield from _tokenizer(project, module, call)
 
 
 def _quantization(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Finding]:
@@ -88,6 +103,26 @@ def _loaded(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[F
             effect = "is ignored" if root == "diffusers" else "is unknown (TypeError)"
             fixes = [_renamed(module, call, item, "torch_dtype")]
             yield rule.at(module, item, f"{item.arg} {effect}; did you mean torch_dtype?", fixes=fixes)
+
+
+def _tokenizer(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Finding]:
+    """``AutoTokenizer.from_pretrained(..., dtype=torch.bfloat16)``."""
+    owner = receiver_of(call)
+    if owner is None or not last_name(owner).endswith(TOKENIZERS) or not _is_of_libraries(project, module, call.func):
+        return
+    for item in call.keywords:
+        if item.arg in LOAD_KEYS and all(isinstance(each, Dtype) for each in _values(project, module, item)):
+            edit = module.remove_argument(call, item.arg)
+            fixes = [Fix.unsafe("drop", "leave it out: the tokenizer can be saved again", edit)]
+            message = (
+                f"a tokenizer has no dtype: {item.arg} changes nothing, and save_pretrained raises TypeError"
+                " (Object of type dtype is not JSON serializable)"
+            )
+            yield rule.at(module, item, message, fixes=fixes)
+
+
+def _values(project: Project, module: ModuleNames, item: ast.keyword) -> set[Constant]:
+    return constants_of(project, module, item.value) or {UNKNOWN}
 
 
 def _is_of_libraries(project: Project, module: ModuleNames, function: ast.expr) -> bool:
