@@ -61,6 +61,7 @@ from ....codemod.purpose.imports import importers_of, reached_from
 from ....codemod.purpose.training import reached_modules, training_modules
 from ....codemod.purpose.words import AFTER_TRAINING, Purpose
 from ....codemod.python.arguments import bind
+from ....codemod.python.keywords import keywords_of
 from ....codemod.python.names import ModuleNames, checked_modules, modules_with, string_of
 from ....codemod.python.scopes import is_off
 from ....codemod.releases.pins import allowed, excludes
@@ -256,7 +257,7 @@ def may_differ(project: Project, use: DeprecatedUse) -> bool:
     if use.entry.kind != "autocast" or use.call is None or use.form not in ("call", "partial"):
         return False
     skip = 1 if use.form == "partial" else 0
-    arguments = bind(OLD_AUTOCAST, use.call, skip) or {}
+    arguments = (bind(OLD_AUTOCAST, use.call, skip) or {}) | _unpacked(use.module, use.call)
     if "dtype" in arguments or is_off(arguments.get("enabled")) or _decorates(use):
         return False
     if changes_default(project):
@@ -266,6 +267,15 @@ def may_differ(project: Project, use: DeprecatedUse) -> bool:
     return project.fact(_loop_is_elsewhere) or any(
         region.call is not use.call and _may_differ_from_default(project, region, use.entry.device)
         for region in project.fact(_regions_with_dtype)
+    )
+
+
+def _unpacked(module: ModuleNames, call: ast.Call) -> dict[str, ast.expr]:
+    """The keywords of a call, those of dictionaries among them that nothing else is passed, which might change them."""
+    splats = [item.value for item in call.keywords if item.arg is None]
+    loads = [load for item in splats if isinstance(item, ast.Name) for load in module.name_loads.get(item.id, ())]
+    return (
+        keywords_of(module, call).values if all(isinstance(module.parents[load], ast.keyword) for load in loads) else {}
     )
 
 
