@@ -272,11 +272,15 @@ def may_differ(project: Project, use: DeprecatedUse) -> bool:
 
 def _unpacked(module: ModuleNames, call: ast.Call) -> dict[str, ast.expr]:
     """The keywords of a call, those of dictionaries among them that nothing else is passed, which might change them."""
-    splats = [item.value for item in call.keywords if item.arg is None]
-    loads = [load for item in splats if isinstance(item, ast.Name) for load in module.name_loads.get(item.id, ())]
-    return (
-        keywords_of(module, call).values if all(isinstance(module.parents[load], ast.keyword) for load in loads) else {}
-    )
+    splats = [item.value for item in call.keywords if isinstance(item.value, ast.Name) and item.arg is None]
+    alone = all(isinstance(module.parents[load], ast.keyword) for item in splats for load in _reads_of(module, item))
+    return keywords_of(module, call).values if alone else {}
+
+
+def _reads_of(module: ModuleNames, node: ast.Name) -> Iterator[ast.Name]:
+    """Where the variable is read that a name stands for."""
+    known = module.bindings_of(node)
+    return (load for load in module.name_loads.get(node.id, ()) if module.scope_of(load).lookup(node.id) is known)
 
 
 def _decorates(use: DeprecatedUse) -> bool:
