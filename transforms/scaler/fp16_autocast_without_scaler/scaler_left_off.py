@@ -90,8 +90,10 @@ def _in_one_run(
 
 def _at_call(project: Project, site: CallSite, asked: Sequence[TextCondition]) -> Decided | None:
     passed = [item for each in asked if (item := _passed(site, each)) is not None]
-    written = [item for item in passed if isinstance(item.node, ast.Constant)]
-    if len(passed) < len(asked) or not all(fits(item.node.value, item) for item in written):
+    written = {item: item.node.value for item in passed if isinstance(item.node, ast.Constant)}
+    if len(passed) < len(asked) or not all(
+        isinstance(value, bool | str | int | float | None) and fits(value, item) for item, value in written.items()
+    ):
         return None
     around = conditions_in(project, site.module).path_given(site.call)
     return decided(project, site.module, [*around, *(item for item in passed if item not in written)])

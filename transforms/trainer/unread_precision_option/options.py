@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
+from typing import TypeGuard
 
 from ....codemod.model import Draft
 from ....codemod.purpose.imports import importers_of, reached_from
@@ -122,7 +123,7 @@ def is_only_shown(module: ModuleNames, node: ast.AST) -> bool:
     return shows and above is not None and isinstance(module.parents.get(above), ast.Expr)
 
 
-def _formats(node: ast.AST | None) -> bool:
+def _formats(node: ast.AST | None) -> TypeGuard[ast.Call]:
     """``"fp16: {}".format(args.fp16)``."""
     return string_of(receiver_of(node, "format")) is not None
 
