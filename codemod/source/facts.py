@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     Key = TypeVarTuple("Key")
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 
 def fact(compute: Callable[[Project], T]) -> Callable[[Project], T]:
@@ -38,3 +39,17 @@ def memo(compute: Callable[[Project, Unpack[Key]], T]) -> Callable[[Project, Unp
         return project.memo(of, key)
 
     return asked
+
+
+def of_each(project: Project, part: Callable[[Project, K], Iterable[T]], keys: Iterable[K]) -> Iterator[T]:
+    """What ``part`` says of each of some things that are known of the whole project, whatever is checked.
+
+    A rule that goes through them says the same when it is asked about each file by itself: it is found once.
+    """
+    for key in keys:
+        yield from project.memo(_all, (part, key))
+
+
+def _all(project: Project, asked: tuple[Callable[[Project, K], Iterable[T]], K]) -> tuple[T, ...]:
+    part, key = asked
+    return tuple(part(project, key))

@@ -93,11 +93,16 @@ def _clips_inside(project: Project, target: FunctionTarget, seen: tuple[ast.AST,
 def calls_within(
     project: Project, target: FunctionTarget, seen: tuple[ast.AST, ...] = ()
 ) -> Iterator[tuple[ModuleNames, ast.Call]]:
-    """The calls of a project's function and of the functions it calls in turn (MAX_HOPS deep)."""
-    if target.node in seen or len(seen) > MAX_HOPS:
-        return
-    for call in calls_of(target.module, target.node):
-        yield target.module, call
-        further = called_function(project, target.module, call)
-        if further is not None:
-            yield from calls_within(project, further, (*seen, target.node))
+    """The calls of a project's function and of the functions it calls in turn (MAX_HOPS deep), each function once."""
+    known, level = {*seen}, [target]
+    for hop in range(len(seen), MAX_HOPS + 1):
+        further: list[FunctionTarget] = []
+        for each in level:
+            if each.node in known:
+                continue
+            known.add(each.node)
+            for call in calls_of(each.module, each.node):
+                yield each.module, call
+                inner = called_function(project, each.module, call) if hop < MAX_HOPS else None
+                further += [inner] if inner is not None else []
+        level = further

@@ -37,6 +37,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
+from ...codemod.source.facts import of_each
 from ...codemod.source.project import Project
 from ...codemod.torch.scalers import Scaler, scalers
 from .given_runs import is_reached
@@ -48,11 +49,14 @@ KEEPS_STATE = ("state_dict", "load_state_dict", "private", "stored", "escaped", 
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for scaler in active_scalers(project):
-        yield from (rule.found(*draft) for draft in made_each_epoch(project, scaler))
-        kept = scaler.uses_of(*KEEPS_STATE) or "escaped" in scaler.routes
-        if has_state(project, scaler) and not kept and not _names_scaler_state(project, scaler):
-            yield from _not_saved(project, scaler)
+    return of_each(project, _of_scaler, active_scalers(project))
+
+
+def _of_scaler(project: Project, scaler: Scaler) -> Iterator[Finding]:
+    yield from (rule.found(*draft) for draft in made_each_epoch(project, scaler))
+    kept = scaler.uses_of(*KEEPS_STATE) or "escaped" in scaler.routes
+    if has_state(project, scaler) and not kept and not _names_scaler_state(project, scaler):
+        yield from _not_saved(project, scaler)
 
 
 def _not_saved(project: Project, scaler: Scaler) -> Iterator[Finding]:

@@ -50,6 +50,7 @@ from ....codemod.python.names import ModuleNames, last_name
 from ....codemod.python.numbers import number_of
 from ....codemod.python.paths import calls_of, exclusive, function_of, guard_facts, guards, loops, name_parts, position
 from ....codemod.python.precision_words import SCALING
+from ....codemod.source.facts import of_each
 from ....codemod.source.project import Project
 from ....codemod.torch.clipping import Clip, calls_within, clips_of
 from ....codemod.torch.scaler_steps import ScalerStep, may_unscale, steps_of
@@ -69,22 +70,24 @@ FIRST_SCALE = 65536
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for scaler in scalers(project):
-        if scaler.switched_off or scaler.kind == "wrapper" or _is_of_bf16_alone(project, scaler):
-            continue
-        steps = (*steps_of(scaler), *steps_by_calls(project, scaler))
-        found = [item for step in steps for item in _in_function(project, scaler, step)]
-        for module, hook in clipping_hooks(scaler):
-            places = [use.module.place(use.node, "the loss is scaled here") for use in scaler.uses_of("scale")[:1]]
-            message = _of_scale(project, scaler, f"a hook clips gradients of a scaled loss: {SCALED}")
-            found.append(rule.at(module, hook, message, places))
-        for module, call, loss in scaled_penalties(scaler):
-            places = [module.place(loss, "the penalty goes into a loss that is scaled again")]
-            found.append(rule.at(module, call, _of_scale(project, scaler, PENALTY), places))
-        if found and may_be_on(project, scaler):
-            yield from found
+    yield from of_each(project, _of_scaler, scalers(project))
     for draft in (*clips_past_accelerator(project), *clips_past_engine(project), *clips_before_lightning(project)):
         yield rule.found(*draft)
+
+
+def _of_scaler(project: Project, scaler: Scaler) -> list[Finding]:
+    if scaler.switched_off or scaler.kind == "wrapper" or _is_of_bf16_alone(project, scaler):
+        return []
+    steps = (*steps_of(scaler), *steps_by_calls(project, scaler))
+    found = [item for step in steps for item in _in_function(project, scaler, step)]
+    for module, hook in clipping_hooks(scaler):
+        places = [use.module.place(use.node, "the loss is scaled here") for use in scaler.uses_of("scale")[:1]]
+        message = _of_scale(project, scaler, f"a hook clips gradients of a scaled loss: {SCALED}")
+        found.append(rule.at(module, hook, message, places))
+    for module, call, loss in scaled_penalties(scaler):
+        places = [module.place(loss, "the penalty goes into a loss that is scaled again")]
+        found.append(rule.at(module, call, _of_scale(project, scaler, PENALTY), places))
+    return found if found and may_be_on(project, scaler) else []
 
 
 def _is_of_bf16_alone(project: Project, scaler: Scaler) -> bool:

@@ -63,6 +63,7 @@ from ....codemod.python.conditions import never_reached
 from ....codemod.python.creations import Creation, creations_of
 from ....codemod.python.names import ModuleNames, modules_with
 from ....codemod.python.paths import function_of, guards
+from ....codemod.source.facts import of_each
 from ....codemod.source.project import Project
 from ....codemod.torch.accelerators import accelerator_at
 from ....codemod.torch.autocast import (
@@ -75,7 +76,7 @@ from ....codemod.torch.autocast import (
 )
 from ....codemod.torch.dtypes import FP16, Dtype
 from ....codemod.torch.scaler_edits.add_scaler import fix
-from ....codemod.torch.scalers import scalers
+from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.unscaled_steps import (
     ASKS_FOR_SCALING,
     LossStep,
@@ -107,22 +108,21 @@ def check(project: Project) -> Iterator[Finding]:
             if not (is_without_gradients(entry.module, entry.node) or _is_passed_by(project, entry)):
                 yield from _unscaled(project, region, entry, told)
     yield from _of_float16_weights(project)
-    yield from _with_scaler_off(project)
+    yield from of_each(project, _with_scaler_off, scalers(project))
     yield from (rule.found(*draft) for draft in unscaled_apex(project))
 
 
-def _with_scaler_off(project: Project) -> Iterator[Finding]:
+def _with_scaler_off(project: Project, scaler: Scaler) -> Iterator[Finding]:
     """A region that is float16 in every run, and around its loss a scaler that a stated run leaves off."""
-    for scaler in scalers(project):
-        scaling = {function_of(use.module, use.node) for use in scaler.uses_of("scale")}
-        for found in regime_of(project, scaler).regions:
-            region, module = found.autocast, found.autocast.module
-            near = found.values == {FP16} and function_of(module, region.node) in scaling
-            off = left_off(project, scaler, region) if near and _computes_in_half(project, region) else None
-            if off is not None:
-                places = [scaler.module.place(scaler.call, "the scaler is off in this run"), *off.places]
-                message = f"the region computes in float16 also where the scaler is off: {LOST}"
-                yield rule.at(module, region.node, message, places)
+    scaling = {function_of(use.module, use.node) for use in scaler.uses_of("scale")}
+    for found in regime_of(project, scaler).regions:
+        region, module = found.autocast, found.autocast.module
+        near = found.values == {FP16} and function_of(module, region.node) in scaling
+        off = left_off(project, scaler, region) if near and _computes_in_half(project, region) else None
+        if off is not None:
+            places = [scaler.module.place(scaler.call, "the scaler is off in this run"), *off.places]
+            message = f"the region computes in float16 also where the scaler is off: {LOST}"
+            yield rule.at(module, region.node, message, places)
 
 
 def _of_float16_weights(project: Project) -> Iterator[Finding]:

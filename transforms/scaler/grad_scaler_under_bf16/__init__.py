@@ -70,6 +70,7 @@ from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import exclusive, tries
 from ....codemod.python.seen import raised
+from ....codemod.source.facts import of_each
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, TextCondition
 from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
@@ -95,7 +96,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 def _read(project: Project) -> Iterator[Finding]:
     """One finding per scaler; ``except TypeError: GradScaler()`` makes the one of ``try`` for another release."""
-    found = {scaler: [*_of_scaler(project, scaler)] for scaler in scalers(project)}
+    found = {scaler: [*of_each(project, _of_scaler, (scaler,))] for scaler in scalers(project)}
     for scaler, findings in found.items():
         others = [(other, item) for other in found if _replaces(other, scaler) for item in found[other]]
         for finding in findings:

@@ -12,6 +12,7 @@ from ....codemod.purpose.runs import starts_of
 from ....codemod.python.callers import CallSite, callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain
 from ....codemod.python.paths import LoopNode, function_of, guard_facts, loop_names, loops
+from ....codemod.source.facts import of_each
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in
 from ....codemod.torch.half_words import speaks_of_half_weights
@@ -34,11 +35,14 @@ MADE_EACH_STEP = (
 
 def active_scalers(project: Project) -> Iterator[Scaler]:
     """The scalers that a given run has on, where something computes in float16."""
-    for scaler in scalers(project):
-        if scaler.switched_off or scaler.kind == "wrapper" or not scaler.uses_of("scale"):
-            continue
-        if not regime_of(project, scaler).serves_bf16_alone and is_on(project, scaler):
-            yield scaler
+    return of_each(project, _active, scalers(project))
+
+
+def _active(project: Project, scaler: Scaler) -> Iterator[Scaler]:
+    if scaler.switched_off or scaler.kind == "wrapper" or not scaler.uses_of("scale"):
+        return
+    if not regime_of(project, scaler).serves_bf16_alone and is_on(project, scaler):
+        yield scaler
 
 
 def has_state(project: Project, scaler: Scaler) -> bool:

@@ -35,6 +35,7 @@ from ....codemod.model import Finding, Rule
 from ....codemod.python.keywords import key_of
 from ....codemod.python.names import ModuleNames, attribute_chain, modules_with, string_of
 from ....codemod.python.paths import exclusive, function_of, loops, position
+from ....codemod.source.facts import of_each
 from ....codemod.source.project import Project
 from ....codemod.torch.scalers import NameAlias, Scaler, ScalerUse
 from ..given_runs import is_reached
@@ -48,12 +49,15 @@ LOADS_STATE = ("load_state_dict", "private", "stored", "escaped", "bound-method"
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for scaler in active_scalers(project):
-        yield from (rule.found(*draft) for draft in made_each_step(project, scaler))
-        if has_state(project, scaler):
-            yield from _made_after_load(scaler)
-            yield from not_loaded(project, scaler)
-            yield from (rule.found(*draft) for draft in saved_without(project, scaler))
+    return of_each(project, _of_scaler, active_scalers(project))
+
+
+def _of_scaler(project: Project, scaler: Scaler) -> Iterator[Finding]:
+    yield from (rule.found(*draft) for draft in made_each_step(project, scaler))
+    if has_state(project, scaler):
+        yield from _made_after_load(scaler)
+        yield from not_loaded(project, scaler)
+        yield from (rule.found(*draft) for draft in saved_without(project, scaler))
 
 
 def not_loaded(project: Project, scaler: Scaler) -> Iterator[Finding]:

@@ -58,6 +58,7 @@ from ....codemod.python.paths import (
     loops,
     position,
 )
+from ....codemod.source.facts import of_each
 from ....codemod.source.project import Project
 from ....codemod.torch.entering_calls import sites_of
 from ....codemod.torch.scaler import UseKind
@@ -81,12 +82,14 @@ STEPS_TWICE = "`scaler.step` runs again without `scaler.update()` between: Runti
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for scaler in scalers(project):
-        if scaler.kind != "direct" or scaler.switched_off or is_hidden(scaler):
-            continue
-        found = [] if regime_of(project, scaler).serves_bf16_alone else list(_findings(project, scaler))
-        if found and may_be_on(project, scaler):
-            yield from found
+    return of_each(project, _of_scaler, scalers(project))
+
+
+def _of_scaler(project: Project, scaler: Scaler) -> list[Finding]:
+    if scaler.kind != "direct" or scaler.switched_off or is_hidden(scaler):
+        return []
+    found = [] if regime_of(project, scaler).serves_bf16_alone else list(_findings(project, scaler))
+    return found if found and may_be_on(project, scaler) else []
 
 
 def _findings(project: Project, scaler: Scaler) -> Iterator[Finding]:

@@ -61,6 +61,7 @@ from ....codemod.python.names import FunctionNode, ModuleNames, modules_with
 from ....codemod.python.options import options_read
 from ....codemod.python.paths import Guard, PathFacts, function_of, guard_facts, guards, position
 from ....codemod.python.seen import raised
+from ....codemod.source.facts import of_each
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
@@ -86,24 +87,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _read(project: Project) -> Iterator[Finding]:
-    for scaler in scalers(project):
-        if not _can_be_on(project, scaler) or scaler.kind != "direct" or scaler.uses_of("private"):
-            continue
-        by_calls = steps_by_calls(project, scaler) if _is_one(project, scaler) and may_be_on(project, scaler) else ()
-        for step in (*steps_of(scaler), *by_calls):
-            for call in step.of("step")[:1]:
-                optimizer, known = step.optimizer(call), _known(step, call)
-                ways = [known, *(known | {fact} for fact in _offered(project, step) if _is_free(fact, known))]
-                found = (
-                    stepped_weights(project, step.module, optimizer, FP16, way, of_any=True)
-                    for way in ways
-                    if optimizer
-                )
-                half = next((item for item in found if item is not None), None)
-                if half is not None and _is_on_beside(project, scaler, half):
-                    yield _cast_model(scaler, step.module, call, half)
-        if is_on(project, scaler):
-            yield from (rule.found(*draft) for draft in halved_while_training(project, scaler))
+    yield from of_each(project, _of_scaler, scalers(project))
     for half, stated in prepared_weights(project):
         yield _finding(half, "accelerate steps it with a GradScaler (mixed_precision='fp16')", stated)
     for half, stated in lightning_weights(project):
@@ -112,6 +96,24 @@ def _read(project: Project) -> Iterator[Finding]:
         yield rule.at(scaled.change.module, scaled.change.node, _message(scaled.name, scaled.why), scaled.places)
     for pipeline in live_pipelines(project):
         yield _halved_pipeline(pipeline)
+
+
+def _of_scaler(project: Project, scaler: Scaler) -> Iterator[Finding]:
+    if not _can_be_on(project, scaler) or scaler.kind != "direct" or scaler.uses_of("private"):
+        return
+    by_calls = steps_by_calls(project, scaler) if _is_one(project, scaler) and may_be_on(project, scaler) else ()
+    for step in (*steps_of(scaler), *by_calls):
+        for call in step.of("step")[:1]:
+            optimizer, known = step.optimizer(call), _known(step, call)
+            ways = [known, *(known | {fact} for fact in _offered(project, step) if _is_free(fact, known))]
+            found = (
+                stepped_weights(project, step.module, optimizer, FP16, way, of_any=True) for way in ways if optimizer
+            )
+            half = next((item for item in found if item is not None), None)
+            if half is not None and _is_on_beside(project, scaler, half):
+                yield _cast_model(scaler, step.module, call, half)
+    if is_on(project, scaler):
+        yield from (rule.found(*draft) for draft in halved_while_training(project, scaler))
 
 
 def _offered(project: Project, step: ScalerStep) -> Iterator[tuple[str, bool]]:

@@ -60,6 +60,7 @@ from ....codemod.python.functions import class_of
 from ....codemod.python.names import attribute_chain
 from ....codemod.python.paths import exclusive, guard_facts, guards, loops, name_parts, position
 from ....codemod.python.precision_words import SCALING
+from ....codemod.source.facts import of_each
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.scaler import Scaler
@@ -87,23 +88,25 @@ NO_OPTIMIZERS = ("torch.nn.", "torch.device")
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for scaler in scalers(project):
-        if scaler.kind == "wrapper" or scaler.switched_off or not scaler.uses_of("scale", "step"):
-            continue
-        found = [rule.found(*draft) for draft in never_scaled(project, scaler)]
-        found = found or [item for each in passes_of(scaler) for item in _in_function(project, each)]
-        found += [rule.found(*draft) for each in passes_of(scaler) for draft in added_gradients(project, each)]
-        found += [item for each in passes_of(scaler) for item in _of_no_optimizer(project, each)]
-        found += [item for each in scaled_by_calls(project, scaler) for item in _by_calls(project, each)]
-        found += _of_accelerate(project, scaler)
-        found += [rule.found(*draft) for each in passes_of(scaler) for draft in scaled_twice(project, each)]
-        found += [rule.found(*draft) for each in passes_of(scaler) for draft in scaled_for_engine(project, each)]
-        found += [rule.found(*draft) for each in passes_of(scaler) for draft in kept_gradients(project, each)]
-        found += [rule.found(*draft) for each in passes_of(scaler) for draft in closures(project, each)]
-        if found and is_on(project, scaler):
-            yield from found
+    yield from of_each(project, _of_scaler, scalers(project))
     for draft in (*passes_of_engines(project), *passes_of_trainers(project), *steps_of_unprepared(project)):
         yield rule.found(*draft)
+
+
+def _of_scaler(project: Project, scaler: Scaler) -> list[Finding]:
+    if scaler.kind == "wrapper" or scaler.switched_off or not scaler.uses_of("scale", "step"):
+        return []
+    found = [rule.found(*draft) for draft in never_scaled(project, scaler)]
+    found = found or [item for each in passes_of(scaler) for item in _in_function(project, each)]
+    found += [rule.found(*draft) for each in passes_of(scaler) for draft in added_gradients(project, each)]
+    found += [item for each in passes_of(scaler) for item in _of_no_optimizer(project, each)]
+    found += [item for each in scaled_by_calls(project, scaler) for item in _by_calls(project, each)]
+    found += _of_accelerate(project, scaler)
+    found += [rule.found(*draft) for each in passes_of(scaler) for draft in scaled_twice(project, each)]
+    found += [rule.found(*draft) for each in passes_of(scaler) for draft in scaled_for_engine(project, each)]
+    found += [rule.found(*draft) for each in passes_of(scaler) for draft in kept_gradients(project, each)]
+    found += [rule.found(*draft) for each in passes_of(scaler) for draft in closures(project, each)]
+    return found if found and is_on(project, scaler) else []
 
 
 def _in_function(project: Project, each: ScalerStep) -> Iterator[Finding]:

@@ -41,6 +41,7 @@ from dataclasses import replace
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.given import may_be_on
 from ....codemod.python.paths import Guard, PathFacts, exclusive, guard_facts, guards, loops, name_parts, position
+from ....codemod.source.facts import of_each
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
@@ -60,18 +61,20 @@ NO_GRADIENTS = "step runs in passes without backward, and raises 'No inf checks 
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for scaler in scalers(project):
-        steps = () if scaler.switched_off or scaler.kind == "wrapper" else steps_of(scaler)
-        paired = [step for step in steps if step.of("update")]
-        found = [item for step in paired for item in _repeated(project, scaler, step)]
-        found += (rule.found(*draft) for step in paired for draft in unscaled_twice(project, step))
-        found += (item for step in paired for item in _bare_update(project, scaler, step))
-        found += (item for step in paired for item in _bare_step(project, scaler, step))
-        if scaler.kind != "wrapper" and not scaler.switched_off:
-            called = unscaled_by_calls(project, scaler)
-            found += (replace(item, fixes=()) for step in called for item in _repeated(project, scaler, step))
-        if found and may_be_on(project, scaler):
-            yield from found
+    return of_each(project, _of_scaler, scalers(project))
+
+
+def _of_scaler(project: Project, scaler: Scaler) -> list[Finding]:
+    if scaler.switched_off or scaler.kind == "wrapper":
+        return []
+    paired = [step for step in steps_of(scaler) if step.of("update")]
+    found = [item for step in paired for item in _repeated(project, scaler, step)]
+    found += (rule.found(*draft) for step in paired for draft in unscaled_twice(project, step))
+    found += (item for step in paired for item in _bare_update(project, scaler, step))
+    found += (item for step in paired for item in _bare_step(project, scaler, step))
+    called = unscaled_by_calls(project, scaler)
+    found += (replace(item, fixes=()) for step in called for item in _repeated(project, scaler, step))
+    return found if found and may_be_on(project, scaler) else []
 
 
 def _repeated(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:
