@@ -29,23 +29,35 @@ def ask(project: Project, rules: Sequence[Rule], begins: Callable[[Rule], None] 
     for rule in rules:
         if begins is not None:
             begins(rule)
-        answers.append(_answer(rule, project))
+        answers.append(counted(project, rule, told_by(project, rule)))
     return answers
 
 
-def _answer(rule: Rule, project: Project) -> RuleAnswer:
+def told_by(project: Project, rule: Rule) -> RuleAnswer:
+    """All that a rule says, in whichever files."""
     found: list[Finding] = []
     try:
         with redirect_stdout(sys.stderr):  # a print that was left in a rule must not get into the report
             for finding in rule.check(project):
                 if flaw := flaw_of(finding, rule, project):
                     return RuleAnswer(tuple(found), f"the rule failed: {flaw}")
-                if project.is_checked(finding.path) and (not rule.needs_run or acts(project, finding)):
-                    flagged = as_flagged(project, finding, anywhere=not rule.needs_run)
-                    found += [_in_cells(project, as_intended(project, flagged))] if flagged is not None else []
+                found.append(finding)
     except (Exception, SystemExit) as error:  # the one boundary: a failing rule is reported, the others go on
         return RuleAnswer(tuple(found), f"the rule failed: {said(error)}{_where(error)}")
     return RuleAnswer(tuple(found))
+
+
+def counted(project: Project, rule: Rule, told: RuleAnswer) -> RuleAnswer:
+    """What of it is in files that are checked and, where it needs a run, in code that some run comes to."""
+    found: list[Finding] = []
+    try:
+        for finding in told.findings:
+            if project.is_checked(finding.path) and (not rule.needs_run or acts(project, finding)):
+                flagged = as_flagged(project, finding, anywhere=not rule.needs_run)
+                found += [_in_cells(project, as_intended(project, flagged))] if flagged is not None else []
+    except (Exception, SystemExit) as error:
+        return RuleAnswer(tuple(found), f"the rule failed: {said(error)}{_where(error)}")
+    return RuleAnswer(tuple(found), told.failure)
 
 
 def _in_cells(project: Project, finding: Finding) -> Finding:

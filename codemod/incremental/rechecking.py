@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from ..asking import RuleAnswer, ask
+from ..asking import RuleAnswer, ask, counted, told_by
 from ..cache import kept
 from ..cache.states import FileState, changed_ns, is_still, state_of
 from ..model import Finding, Rule
@@ -196,14 +196,18 @@ class Rechecking:
         numbers = {path: number for number, path in enumerate(self._project.paths)}
         now.units[rule.code] = rests = [0] * len(numbers)
         found: list[Finding] = []
+        of_all: tuple[RuleAnswer, int] | None = None  # what it says of each file, where it never asks for which
         for path, part in parts.items():
             at = numbers[path]
             if known is not None and before is not None and self._holds(before[at]):
                 rests[at] = before[at]
                 findings = known.findings.get((rule.code, path), ())
             else:
-                looks.seen = 0
-                answer = ask(part, [rule])[0]
+                looks.seen, looks.of_checked = of_all[1] if of_all is not None else 0, False
+                told = of_all[0] if of_all is not None else told_by(part, rule)
+                if not looks.of_checked:
+                    of_all = told, looks.seen
+                answer = counted(part, rule, told)
                 if answer.failure:
                     return answer
                 rests[at] = looks.once(looks.seen | self._named_in(answer.findings))

@@ -72,7 +72,7 @@ class Files(Remembering):
     def checked_paths(self, containing: Iterable[str], *, where: Callable[[str], bool] | None = None) -> list[str]:
         """The same of the files in which mistakes are looked for."""
         question = FileQuestion.of(PYTHON_KINDS, containing, (), where)
-        checked = self._checked
+        checked = self.checked_files
         among = self.candidates(question) if checked is None else self._checked_candidates(question, checked)
         return self._fitting_among(among, question)
 
@@ -91,18 +91,21 @@ class Files(Remembering):
 
         For the loop of a rule whose findings are in the document at hand; callers, imports, classes need all.
         """
-        for document in self._documents(FileQuestion.of(PYTHON_KINDS, containing, also, where), self._checked):
+        for document in self._documents(FileQuestion.of(PYTHON_KINDS, containing, also, where), self.checked_files):
             if self._parses(document):
                 yield document
 
     @property
     def checked_files(self) -> frozenset[str] | None:
         """The files in which mistakes are looked for; None: in all."""
+        if self._checked is not None:
+            self.looks.of_checked = True
         return self._checked
 
     def is_checked(self, path: str) -> bool:
         """Whether mistakes are looked for in this file."""
-        return self._checked is None or path in self._checked
+        checked = self.checked_files
+        return checked is None or path in checked
 
     def python_documents_at(self, paths: Iterable[str]) -> Iterator[Document]:
         """The documents at some paths, as far as they can be read and parse."""

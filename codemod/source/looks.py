@@ -27,11 +27,13 @@ DEFINED = "defined"
 class Looks:
     """What has been looked at since the innermost question that is being answered began."""
 
-    __slots__ = ("_same", "are_noted", "bits", "of_facts", "recall", "seen")
+    __slots__ = ("_same", "are_noted", "bits", "of_checked", "of_facts", "recall", "seen")
 
     def __init__(self) -> None:
         self.seen = 0
         self.are_noted = False
+        self.of_checked = False
+        """Whether somebody has asked which files are checked, so that he may say something else about others."""
         self.bits: dict[tuple[Any, ...], int] = {}
         """A bit for each thing, in the order in which they came up."""
         self.of_facts: dict[object, int] = {}
@@ -95,6 +97,7 @@ class Remembering:
 
     def checked_fact(self, compute: Callable[[Project], T]) -> T:
         """``compute(self)``, computed once for what is checked: it may differ where other files are."""
+        self.looks.of_checked = True
         return self._remembered(self._checked_facts, compute, lambda: compute(cast("Project", self)))
 
     def memo(self, compute: Callable[[Project, K], T], key: K) -> T:

@@ -220,7 +220,7 @@ class Project(Files):
     ) -> Project:
         """A project that differs in this, with the same files checked."""
         whole = Project(store or self._store, self._replaced if replaced is None else replaced, terms or self._terms)
-        return whole.checking(self._checked)
+        return whole.checking(self.checked_files)
 
     @property
     def replaced_paths(self) -> tuple[str, ...]:

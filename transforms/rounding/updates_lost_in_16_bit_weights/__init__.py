@@ -55,8 +55,8 @@ of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-tru
 (`pipe.unet`), layers that a class makes with a `dtype`, loops and applied functions that cast what is trained, and
 states that take the place of weights (`assign=True`); a default dtype (`torch.set_default_dtype(torch.bfloat16)`)
 counts for what is made after it, and a checkpoint to resume from that keeps the weights in 16 bits beside the state of
-the optimizer is told as well. The rate is followed into a dictionary that is unpacked (`AdamW(groups, **options)`), also
-where more is added to it later. Options count with the values that launch lines (those of read-mes too), files or
+the optimizer is told as well. The rate is followed into a dictionary that is unpacked (`AdamW(groups, **options)`),
+also where more is added to it later. Options count with the values that launch lines (those of read-mes too), files or
 defaults give them, tests of the machine as on a GPU that has bfloat16; `torch_dtype="auto"` with names of checkpoints
 that are known. The rate is one of those runs: of the launch line that makes the weights 16-bit where one does, else
 from the lowest to the highest at which updates are lost; under a schedule its peak, which a cycle (`OneCycleLR`,
