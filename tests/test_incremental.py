@@ -66,13 +66,12 @@ def test_after_random_edits_a_check_says_what_a_cold_one_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str] = []
-    ask = asking.ask
 
-    def counted(project: Project, rules: list[Rule], *more: object) -> object:
-        asked.extend(rule.code for rule in rules)
-        return ask(project, rules, *more)  # type: ignore[arg-type]
+    def told_by(project: Project, rule: Rule) -> asking.RuleAnswer:
+        asked.append(rule.code)
+        return asking.told_by(project, rule)
 
-    monkeypatch.setattr(rechecking, "ask", counted)
+    monkeypatch.setattr(rechecking, "told_by", told_by)
     chance = random.Random(seed)
     files = sorted(path for path in tree.rglob("*") if path.suffix in (".py", ".sh", ".yaml", ".json", ".toml"))
     words = ("check", "--output-format", "json", tree)
@@ -85,6 +84,23 @@ def test_after_random_edits_a_check_says_what_a_cold_one_says(
         asked.clear()
         assert runs.warm(*words) == runs.cold(*words)
         assert len(asked) < whole
+
+
+def test_a_rule_that_never_asks_which_files_are_checked_is_asked_once(
+    runs: CachedRuns,  # noqa: F811
+    tree: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def told_by(project: Project, rule: Rule) -> asking.RuleAnswer:
+        asked.append(rule.code)
+        return asking.told_by(project, rule)
+
+    monkeypatch.setattr(rechecking, "told_by", told_by)
+    assert runs.warm("check", "--output-format", "json", tree) == runs.cold("check", "--output-format", "json", tree)
+    assert asked.count("PF108") == 1  # goes through all scalers
+    assert asked.count("PF305") > 40  # goes through the files that are checked
 
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
