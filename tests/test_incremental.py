@@ -99,7 +99,7 @@ def test_a_rule_that_never_asks_which_files_are_checked_is_asked_once(
 
     monkeypatch.setattr(rechecking, "told_by", told_by)
     assert runs.warm("check", "--output-format", "json", tree) == runs.cold("check", "--output-format", "json", tree)
-    assert asked.count("PF108") == 1  # goes through all scalers
+    assert asked.count("PF101") == 1  # goes through all scalers
     assert asked.count("PF305") > 40  # goes through the files that are checked
 
 
