@@ -139,7 +139,7 @@ def test_named_files_are_always_read(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("ignored.py\n")
     assert paths(tmp_path) == ["a.py"]
     named = [tmp_path, tmp_path / "ignored.py", tmp_path / "venv" / "b.py"]
-    assert paths(*named, excludes=("*.py",)) == ["venv/b.py", "ignored.py"]
+    assert paths(*named, excludes=("*.py",)) == ["ignored.py", "venv/b.py"]
     assert paths(tmp_path / "venv") == ["b.py"]
     assert paths(tmp_path / "ignored.py") == ["ignored.py"]
 

@@ -16,29 +16,11 @@ from .ignoring import IgnoreRules, Pattern, compile_patterns, outer_rules, read_
 from .named_files import CONFIG_KINDS, named_files, unasked_files
 from .tracked import told, tracked_files
 
-EXCLUDED_DIRECTORIES = frozenset(
-    {
-        ".git",
-        ".hg",
-        ".svn",
-        ".venv",
-        "venv",
-        ".env",
-        "site-packages",
-        "node_modules",
-        "build",
-        "dist",
-        ".eggs",
-        "__pycache__",
-        ".ipynb_checkpoints",
-        ".tox",
-        ".nox",
-        ".mypy_cache",
-        ".ruff_cache",
-        ".pytest_cache",
-        ".precfix",
-    }
-)
+_EXCLUDED = """
+.git .hg .svn .venv venv .env site-packages node_modules build dist .eggs __pycache__ .ipynb_checkpoints .tox .nox
+.mypy_cache .ruff_cache .pytest_cache .precfix
+"""
+EXCLUDED_DIRECTORIES = frozenset(_EXCLUDED.split())
 """Never entered, unless named on the command line."""
 BUILT = frozenset({"build", "dist"})
 """Those of them that are also what some call a folder of their code."""

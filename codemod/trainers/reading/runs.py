@@ -106,8 +106,7 @@ class _Resolver:
         launched = sorted(self._entered)
         yield from self._programs(launched)
         for path, scopes in sorted(self._by_path.items()):
-            others = (scope for scope in scopes if scope not in self._used)
-            left = [scope for scope in others if not is_passed_by(self._project, scope, path)]
+            left = [each for each in scopes if each not in self._used and not is_passed_by(self._project, each, path)]
             if (left and left[0].kind in ("call", "mapping")) or self._is_own_program(path, scopes, launched):
                 yield self._script(path)
         below = {base.path for path in self._by_path for base in files_below(self._project, path)}
@@ -213,9 +212,8 @@ class _Resolver:
             how = link if path == script else f"imported by {script}"
             for scope in self._by_path.get(path, []):
                 used = scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row)
-                if not used or is_passed_by(self._project, scope, script):
-                    continue
-                if launch is None or not is_left_out(self._project, scope, launch):
+                used = used and not is_passed_by(self._project, scope, script)
+                if used and not (launch is not None and is_left_out(self._project, scope, launch)):
                     yield self._called(scope, how, launch)
             if self._states_in_files:
                 words = launch.words if launch is not None else ()

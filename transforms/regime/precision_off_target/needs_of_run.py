@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from ....codemod.proof.needed_today import is_newer_anyway
@@ -54,8 +53,8 @@ KERNELS_SINCE = {"torch_scatter": ("torch-scatter", "2.1")}
 """Packages with compiled kernels, and the release whose kernels take bfloat16."""
 DOUBTED = ("mmcv.ops", "spconv", "torchsparse", "MinkowskiEngine")
 """Packages whose kernels are compiled for float32 and float16, some of them for bfloat16 (traveller59/spconv#728)."""
-FLASH, FLASH_WORDS = re.compile(r"[\w.|/-]*flash[_-]att(ention|n)[_-]?\d?(@\S+)?"), ("flash_att", "flash-att")
-"""What transformers calls them: `flash_attention_2`, `paged|flash_attention_3`, `kernels-community/flash-attn2`."""
+FLASH = ("flash_att", "flash-att")
+"""What names of the kernels hold: `flash_attention_2`, `paged|flash_attention_3`, `kernels-community/flash-attn2`."""
 FLASH_BACKEND, FLASH_PACKAGES = "FLASH_ATTENTION", ("flash_attn.", "flash_attn_interface.")
 """How attention is asked for whose kernels have no float32: of transformers, of torch, of the package itself."""
 AS_SAVED = "5.0"
@@ -115,7 +114,7 @@ def needs_of_run(project: Project, module: ModuleNames) -> tuple[Need, ...]:
 
 def _of_attention(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator[Need]:
     """Attention kernels that raise in float32, asked for by code or by the files that it loads."""
-    for config in config_files(project, FLASH_WORDS):
+    for config in config_files(project, FLASH):
         found = next((item for item in config.text.entries if _is_flash(item.value)), None)
         if found is not None and _is_read(project, behind, config.document.path):
             where = f"{config.document.path}:{config.span(found).row}"
@@ -133,7 +132,7 @@ def _of_attention(project: Project, behind: tuple[ModuleNames, ...]) -> Iterator
 
 
 def _is_flash(value: object) -> bool:
-    return isinstance(value, str) and FLASH.fullmatch(value) is not None
+    return isinstance(value, str) and " " not in value and any(word in value for word in FLASH)
 
 
 def _is_read(project: Project, behind: tuple[ModuleNames, ...], path: str) -> bool:
