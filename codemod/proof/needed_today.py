@@ -45,6 +45,8 @@ TORCH_SINCE = {
     "torch.amp.is_autocast_available": "2.5",
 }
 """Release notes, and the wheels of each release."""
+WITH_DEVICE = frozenset(("torch.set_autocast_enabled",))
+"""Of these, what older releases have as well, without a device: what is written needs the release, no use proves it."""
 KEYWORDS_SINCE = {
     ("torch.cuda.amp.autocast", "dtype"): "1.10",
     ("torch.cuda.amp.autocast_mode.autocast", "dtype"): "1.10",
@@ -140,7 +142,8 @@ def _newest_at_import(project: Project, asked: tuple[ModuleNames, str]) -> Versi
     if package != "torch":
         return Version("0")
     imported = [item.qualified or "" for item in module.imports if _is_at_import(module, item.node)]
-    loads = [node for name in TORCH_SINCE for node in module.attribute_loads.get(name.rpartition(".")[2], ())]
+    listed = TORCH_SINCE.keys() - WITH_DEVICE
+    loads = [node for name in sorted(listed) for node in module.attribute_loads.get(name.rpartition(".")[2], ())]
     imported += [module.qualified(node) or "" for node in loads if _is_at_import(module, node)]
     return max((Version(found[1]) for found in map(since, imported) if found is not None), default=Version("0"))
 
@@ -188,7 +191,7 @@ def _is_certain(module: ModuleNames, binding: Binding) -> bool:
 
 def _of_torch(project: Project, module: ModuleNames) -> frozenset[str]:
     """The releases that have what a file uses of torch where no test of the release decides about it."""
-    found = {item for name, item in TORCH_SINCE.items() if _uses(module, name)}
+    found = {item for name, item in TORCH_SINCE.items() if name not in WITH_DEVICE and _uses(module, name)}
     for (name, keyword), item in KEYWORDS_SINCE.items():
         calls = module.calls_by_name.get(name.rpartition(".")[2], [])
         given = (call for call in calls if any(each.arg == keyword for each in call.keywords))

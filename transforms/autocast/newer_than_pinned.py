@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
-from ...codemod.proof.needed_today import KEYWORDS_SINCE, TORCH_SINCE, since
+from ...codemod.proof.needed_today import KEYWORDS_SINCE, TORCH_SINCE, WITH_DEVICE, since
 from ...codemod.purpose.checked import checked_code
 from ...codemod.purpose.imports import importers_of
 from ...codemod.python.callers import callers_of
@@ -77,7 +77,7 @@ def _uses(module: ModuleNames) -> Iterator[tuple[ast.ImportFrom | ast.expr, str,
 
 
 def _is_of_precision(name: str) -> bool:
-    return any(word in name for word in OF_PRECISION)
+    return name not in WITH_DEVICE and any(word in name for word in OF_PRECISION)
 
 
 def _depends(project: Project, module: ModuleNames, node: ast.AST) -> bool:
