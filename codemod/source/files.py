@@ -108,10 +108,11 @@ class Files(Remembering):
         return checked is None or path in checked
 
     def python_documents_at(self, paths: Iterable[str]) -> Iterator[Document]:
-        """The documents at some paths, as far as they can be read and parse."""
+        """The documents of code at some paths, as far as they can be read and parse."""
         for path in paths:
             document = self.document(path)
-            if document is not None and self._parses(document):
+            is_code = document is not None and document.kind in (FileKind.PYTHON, FileKind.NOTEBOOK)
+            if document is not None and is_code and self._parses(document):
                 yield document
 
     def says(self, path: str, where: Callable[[str], bool]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ....codemod.model import Place
 from ....codemod.python.arguments import receiver_of
 from ....codemod.python.names import ModuleNames
-from ....codemod.python.paths import exclusive, function_of
+from ....codemod.python.paths import exclusive, function_of, guards
 from ....codemod.source.project import Project
 from ....codemod.torch.scalers import scalers
 from ....codemod.trainers.reading.declarations import scopes_of
@@ -16,6 +16,8 @@ from ....codemod.trainers.reading.declarations import scopes_of
 TRAINERS = ("accelerate", "lightning", "hf_trainer", "trl")
 """Trainers whose scaler works where their own methods differentiate."""
 CLIPS = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_")
+UNSCALING = ("clip_grad_norm_", "clip_grad_value_", "unscale_gradients")
+"""What an Accelerator unscales the gradients for (`accelerator.py`, accelerate 1.15)."""
 BY_HAND = ("torch.autograd.grad", "torch.autograd.backward", "torch.optim.LBFGS")
 """What differentiates beside the trainer; and an optimizer that no scaler steps."""
 HOOKED = ("register_hook", "register_full_backward_hook", "register_post_accumulate_grad_hook")
@@ -50,10 +52,26 @@ def _by_hand(project: Project, module: ModuleNames) -> Iterator[Place]:
         for call in module.calls_by_name.get(name, ()):
             if name in HOOKED or (module.qualified(call.func) or "").startswith("torch."):
                 yield module.place(call, f"{ast.unparse(call.func)} gets gradients that are scaled in float16")
+    for call in (call for name in UNSCALING for call in module.calls_by_name.get(name, ())):
+        if not (module.qualified(call.func) or "").startswith("torch.") and _is_of_each_pass(module, call):
+            yield module.place(
+                call,
+                f"{ast.unparse(call.func)} unscales float16 gradients in each pass: the second before a step raises",
+            )
     for node in module.attribute_loads.get("grad", ()):
         function = function_of(module, node)
         if getattr(function, "name", "") not in UNSCALED_BY_THEN and not _is_test(module, node):
             yield module.place(node, f"{ast.unparse(node)} is scaled in float16")
+
+
+def _is_of_each_pass(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether a clip of accelerate's may run in passes without a step: a test of `sync_gradients` keeps it out."""
+    around = {ast.unparse(guard.test) for guard in guards(module, call)}
+    if any("sync_gradients" in test for test in around):
+        return False
+    steps = module.calls_inside.get((function_of(module, call), "step"), ())
+    tests = {ast.unparse(guard.test) for step in steps for guard in guards(module, step)}
+    return bool(module.calls_by_name.get("accumulate")) or not tests <= around
 
 
 def _is_test(module: ModuleNames, node: ast.AST) -> bool:
