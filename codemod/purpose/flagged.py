@@ -79,12 +79,29 @@ def _at(project: Project, path: str, span: Span, *, anywhere: bool) -> tuple[Fac
     node = node_around(module, span)
     if node is None:
         return NONE, False
-    used = [scaler for scaler in scalers(project) if _is_used_at(scaler, module, span, made=not anywhere)]
-    opened = [each for each in autocasts(project) if each.module is module and module.span(each.node) == span]
-    ways = [_of_scaler(project, scaler) for scaler in used]
-    ways += [_of_region(project, each) for each in opened if not anywhere]
+    used = (scaler for scaler in project.fact(_scalers_by_module).get(module, ()))
+    ways = [_of_scaler(project, scaler) for scaler in used if _is_used_at(scaler, module, span, made=not anywhere)]
+    opened = project.fact(_regions_by_place).get((module, span), ()) if not anywhere else ()
+    ways += [_of_region(project, each) for each in opened]
     acting = frozenset.intersection(*ways) if ways else NONE
     return acting | _around(project, module, node, MAX_HOPS), bool(ways)
+
+
+def _regions_by_place(project: Project) -> dict[tuple[ModuleNames, Span], list[Autocast]]:
+    found: dict[tuple[ModuleNames, Span], list[Autocast]] = {}
+    for region in autocasts(project):
+        found.setdefault((region.module, region.module.span(region.node)), []).append(region)
+    return found
+
+
+def _scalers_by_module(project: Project) -> dict[ModuleNames, list[Scaler]]:
+    """The scalers that each module makes or uses."""
+    found: dict[ModuleNames, list[Scaler]] = {}
+    for scaler in scalers(project):
+        uses = scaler.uses_of("scale", "step", "unscale_", "update")
+        for module in dict.fromkeys((scaler.module, *(use.module for use in uses))):
+            found.setdefault(module, []).append(scaler)
+    return found
 
 
 def _is_used_at(scaler: Scaler, module: ModuleNames, span: Span, *, made: bool) -> bool:

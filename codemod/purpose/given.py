@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..model import Finding, Span
 from ..python.bindings import only_value
@@ -43,10 +43,40 @@ def acts(project: Project, finding: Finding) -> bool:
 
 def node_around(module: ModuleNames, span: Span) -> ast.AST | None:
     """The innermost expression or statement that holds a place."""
-    nodes = (node for node in module.nodes if isinstance(node, ast.expr | ast.stmt) and node.lineno <= span.row)
-    around = [(module.span(node), node) for node in nodes if (node.end_lineno or 0) >= span.end_row]
-    found = [node for place, node in around if place.contains(span)]
-    return max(found, key=_depth, default=None)
+    tried: list[ast.AST] = [*module.of_parts(_statements).get(span.row, ())]
+    while tried:
+        found = [node for each in tried for node in _without_statements(each) if _holds(module, node, span)]
+        if found:
+            return max(found, key=_depth)
+        tried = [module.parents[tried[0]]] if tried[0] in module.parents else []
+    return None
+
+
+def _statements(module: ModuleNames) -> dict[int, list[ast.stmt]]:
+    """For each row its innermost statements, with their decorators."""
+    found: dict[int, list[ast.stmt]] = {}
+    for node in module.nodes:
+        if isinstance(node, ast.stmt):
+            first = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", ()))])
+            for row in range(first, (node.end_lineno or node.lineno) + 1):
+                beside = row in found and module.parents[found[row][0]] is module.parents[node]
+                found[row] = [*found[row], node] if beside else [node]
+    return found
+
+
+def _without_statements(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
+    """A statement, and the expressions in it that are in none of those that it holds."""
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, ast.expr | ast.stmt):
+            yield each
+        waiting += (item for item in ast.iter_child_nodes(each) if not isinstance(item, ast.stmt))
+
+
+def _holds(module: ModuleNames, node: ast.expr | ast.stmt, span: Span) -> bool:
+    inside = node.lineno <= span.row and (node.end_lineno or 0) >= span.end_row
+    return inside and module.span(node).contains(span)
 
 
 def _depth(node: ast.expr | ast.stmt) -> tuple[int, int, int, int]:
