@@ -22,6 +22,7 @@ from .decided import settings_asked, stated_values
 from .flag_sources import typed_flag
 from .given import is_run, node_around
 from .regimes import conditions_of
+from .typed_flags import has_typed_flags
 
 MAX_HOPS = 3
 """How many calls up a place is followed."""
@@ -38,6 +39,8 @@ def as_flagged(project: Project, finding: Finding, *, anywhere: bool) -> Finding
 
     None where one of its places needs a flag without which another one runs.
     """
+    if not has_typed_flags(project):
+        return finding
     own, _ = _at(project, finding.path, finding.span, anywhere=anywhere)
     beside = [_at(project, place.path, place.span, anywhere=anywhere) for place in finding.evidence]
     every = own.union(*(facts for facts, _ in beside))
@@ -56,7 +59,7 @@ def _said(flags: Sequence[str]) -> str:
 
 def is_stated_run(project: Project, module: ModuleNames, node: ast.AST) -> bool:
     """Whether a given run comes to a place without a flag that only a user may type."""
-    needed = _around(project, module, node, MAX_HOPS)
+    needed = _around(project, module, node, MAX_HOPS) if has_typed_flags(project) else NONE
     return not any(holds for _, holds in needed) and is_run(project, module, node)
 
 

@@ -45,7 +45,7 @@ def node_around(module: ModuleNames, span: Span) -> ast.AST | None:
     """The innermost expression or statement that holds a place."""
     tried: list[ast.AST] = [*module.of_parts(_statements).get(span.row, ())]
     while tried:
-        found = [node for each in tried for node in _without_statements(each) if _holds(module, node, span)]
+        found = [node for each in tried for node in _holding(module, each, span)]
         if found:
             return max(found, key=_depth)
         tried = [module.parents[tried[0]]] if tried[0] in module.parents else []
@@ -64,14 +64,16 @@ def _statements(module: ModuleNames) -> dict[int, list[ast.stmt]]:
     return found
 
 
-def _without_statements(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
-    """A statement, and the expressions in it that are in none of those that it holds."""
-    waiting = [node]
+def _holding(module: ModuleNames, statement: ast.AST, span: Span) -> Iterator[ast.expr | ast.stmt]:
+    """Of a statement, and the expressions in it that are in none of those that it holds, what holds a place."""
+    waiting = [statement]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, ast.expr | ast.stmt):
-            yield each
-        waiting += (item for item in ast.iter_child_nodes(each) if not isinstance(item, ast.stmt))
+        node = waiting.pop()
+        holds = isinstance(node, ast.expr | ast.stmt) and _holds(module, node, span)
+        if isinstance(node, ast.expr | ast.stmt) and holds:
+            yield node
+        if holds or not isinstance(node, ast.expr):  # decorators stand above what they decorate
+            waiting += (item for item in ast.iter_child_nodes(node) if not isinstance(item, ast.stmt))
 
 
 def _holds(module: ModuleNames, node: ast.expr | ast.stmt, span: Span) -> bool:

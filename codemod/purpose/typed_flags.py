@@ -6,10 +6,22 @@
 from __future__ import annotations
 
 from ..python.identifiers import words_of
-from ..python.options import Option
+from ..python.names import modules_with
+from ..python.options import Option, options_in
 from ..python.precision_words import SWITCHING
+from ..source.facts import fact
 from ..source.project import Project
 from .training_switches import is_seen_started
+
+DECLARING = ("add_argument", ".option(")
+"""What declares flags."""
+
+
+@fact
+def has_typed_flags(project: Project) -> bool:
+    """Whether the project has such a flag at all."""
+    declared = (options_in(project, module).values() for module in modules_with(project, DECLARING))
+    return any(may_be_typed(project, option) for named in declared for options in named for option in options)
 
 
 def may_be_typed(project: Project, option: Option) -> bool:

@@ -47,8 +47,10 @@ OF_PRECISION = ("amp", "autocast", "bf16", "matmul_precision")
 def check(project: Project) -> Iterator[Finding]:
     for module in checked_code(project, ("torch",), OF_PRECISION):
         told: set[str] = set()
-        for node, name, release in sorted(_uses(module), key=lambda use: (use[0].lineno, use[0].col_offset)):
-            pin = rules_out(project, "torch", release, module.path) if name not in told else None
+        uses = sorted(_uses(module), key=lambda use: (use[0].lineno, use[0].col_offset))
+        pins = {release: rules_out(project, "torch", release, module.path) for release in {use[2] for use in uses}}
+        for node, name, release in uses:
+            pin = pins[release] if name not in told else None
             if pin is None or _depends(project, module, node):
                 continue
             told.add(name)
