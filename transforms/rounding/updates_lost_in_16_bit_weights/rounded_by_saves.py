@@ -81,12 +81,20 @@ def _is_trained(project: Project, module: ModuleNames, node: ast.AST, name: str,
 
 def _is_optimized(project: Project, module: ModuleNames, node: ast.AST, name: str) -> bool:
     """Whether an optimizer of the function, or of the class for what an object holds, is given its parameters."""
-    function, owner = function_of(module, node), module.scope_of(node).enclosing_class
-    made = [call for call in module.calls if function_of(module, call) is function]
-    if owner is not None and name.startswith("self."):
-        made = [call for call in module.calls if module.scope_of(call).enclosing_class is owner]
+    owner = module.scope_of(node).enclosing_class
+    holder = owner.node if owner is not None and name.startswith("self.") else function_of(module, node)
+    return name in project.memo(_optimized, (module, holder))
+
+
+def _optimized(project: Project, asked: tuple[ModuleNames, ast.AST]) -> frozenset[str]:
+    """How what the optimizers of a function, or of a class, are given is called there."""
+    module, holder = asked
+    made = calls_of(module, holder)
+    if isinstance(holder, ast.ClassDef):
+        owners = ((call, module.scope_of(call).enclosing_class) for call in module.calls)
+        made = [call for call, owner in owners if owner is not None and owner.node is holder]
     models = (item for call in made for item in models_of_optimizer(module, call, project))
-    return any(item is not None and ast.unparse(item) == name for item in models)
+    return frozenset(ast.unparse(item) for item in models if item is not None)
 
 
 def _trains_around(project: Project, module: ModuleNames, node: ast.AST, name: str) -> bool:
