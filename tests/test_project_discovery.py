@@ -163,16 +163,10 @@ def test_default_and_own_excludes(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_code_may_be_called_build(tmp_path: Path) -> None:
-    tree(
-        tmp_path,
-        "src/build/model.py",
-        "src/build/parts/head.py",
-        "build/lib/a.py",
-        "dist/a.tar.gz",
-        "site-packages/a.py",
-    )
-    assert paths(tmp_path) == ["src/build/model.py", "src/build/parts/head.py"]
-    (tmp_path / ".gitignore").write_text("build/\n")
+    tree(tmp_path, "src/build/model.py", "src/build/parts/head.py", "build/lib/a.py", "build/a.py")
+    tree(tmp_path, "dist/__init__.py", "dist/share.py")
+    assert paths(tmp_path) == ["dist/__init__.py", "dist/share.py", "src/build/model.py", "src/build/parts/head.py"]
+    (tmp_path / ".gitignore").write_text("build/\ndist/\n")
     assert paths(tmp_path) == []
 
 

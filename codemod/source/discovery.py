@@ -239,18 +239,19 @@ class _Walker:
         name = entry.name
         if name in UNTOLD_DIRECTORIES or name.endswith(".egg-info"):
             return False
-        is_made = name in EXCLUDED_DIRECTORIES and not (name in BUILT and self._holds_code(entry))
+        is_made = name in EXCLUDED_DIRECTORIES and not (name in BUILT and self._holds_code(entry, path))
         reason = BY_NAME if is_made else self._reason(path + name, place + name, rules, True)
         if reason is not None:
             self.found.left_out[f"{path}{name}/"] = reason
         return reason is None
 
-    def _holds_code(self, entry: os.DirEntry[str]) -> bool:
-        """Whether Python files lie in a folder itself: what tools build there are folders and archives."""
+    def _holds_code(self, entry: os.DirEntry[str], path: str) -> bool:
+        """Whether a folder is code: Python files in it below other code, a package at the top, where tools build."""
+        wanted = ".py" if path else "__init__.py"
         self.found.folders.append(entry.path)
         try:
             with os.scandir(entry.path) as inside:
-                return any(item.name.endswith(".py") and _is_file(item) for item in inside)
+                return any(item.name.endswith(wanted) and _is_file(item) for item in inside)
         except OSError:
             return False
 
