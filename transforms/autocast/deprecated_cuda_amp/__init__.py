@@ -271,10 +271,15 @@ def may_differ(project: Project, use: DeprecatedUse) -> bool:
 
 
 def _unpacked(module: ModuleNames, call: ast.Call) -> dict[str, ast.expr]:
-    """The keywords of a call, those of dictionaries among them that nothing else is passed, which might change them."""
+    """The keywords of a call, those of dictionaries among them that nothing else gets hold of, which might change them.
+
+    Not those at the top of a file: whoever imports it may.
+    """
     splats = [item.value for item in call.keywords if isinstance(item.value, ast.Name) and item.arg is None]
-    alone = all(isinstance(module.parents[load], ast.keyword) for item in splats for load in _reads_of(module, item))
-    return keywords_of(module, call).values if alone else {}
+    around = [module.parents[load] for item in splats for load in _reads_of(module, item)]
+    alone = all(isinstance(item, ast.keyword) and item.arg is None for item in around)
+    is_own = not any(module.bindings_of(item) == module.defined(item.id) for item in splats)
+    return keywords_of(module, call).values if alone and is_own else {}
 
 
 def _reads_of(module: ModuleNames, node: ast.Name) -> Iterator[ast.Name]:
